@@ -23,11 +23,13 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.models.reference import Model
-    from holdfast.ports import Attachment, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.ports import Attachment, ListedSession, ReasoningDelta, SessionInfo, TextDelta
     from holdfast.runtime.engine.compaction import Preview
     from holdfast.runtime.sessions.answers import Answer, OutputAnswer
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
+    from holdfast.runtime.sessions.branches import Branch
     from holdfast.runtime.sessions.client import Client
+    from holdfast.runtime.sessions.labels import Labels
     from holdfast.runtime.sessions.session import Event, Session
     from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
@@ -47,13 +49,16 @@ _HOMES = {
     "Attachment": "ports",
     "BadInputError": "errors",
     "Bounds": "core.limits.bounds",
+    "Branch": "runtime.sessions.branches",
     "Deadlines": "core.limits.bounds",
     "Event": "runtime.sessions.session",
     "Classification": "core.faults.public",
     "Client": "runtime.sessions.client",
     "HoldfastError": "errors",
+    "Labels": "runtime.sessions.labels",
     "LargeText": "types.messages",
     "Limits": "types.limits",
+    "ListedSession": "ports",
     "Logged": "types.records",
     "MCPServer": "runtime.tools.mcp_server",
     "Media": "types.messages",
@@ -98,6 +103,7 @@ __all__ = [
     "Attachment",
     "BadInputError",
     "Bounds",
+    "Branch",
     "Classification",
     "Client",
     "ConflictError",
@@ -105,8 +111,10 @@ __all__ = [
     "Draft",
     "Event",
     "HoldfastError",
+    "Labels",
     "LargeText",
     "Limits",
+    "ListedSession",
     "Logged",
     "MCPServer",
     "Media",

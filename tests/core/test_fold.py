@@ -123,7 +123,7 @@ def test_an_outcome_leaves_nothing_of_the_climb_to_the_next_request() -> None:
         CompactionSettled(4, CompactionOutcome.FAILED, "it is empty"),
     )
 
-    assert turn == Turn(seq=12, last_turn=1, quiet_turns=QUIET_TURNS, is_wanted_climb=True)
+    assert turn == Turn(seq=12, last_turn=1, quiet_turns=QUIET_TURNS, is_wanted_climb=True, opening="hello")
 
 
 def test_turns_pass_quietly_after_a_compaction_and_then_we_may_ask_again() -> None:

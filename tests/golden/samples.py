@@ -26,6 +26,7 @@ from holdfast.types.records import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
+    BranchSwitched,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -59,6 +60,8 @@ from holdfast.types.records import (
     RungStarted,
     SegmentSealed,
     SessionConfigured,
+    SessionLabelled,
+    SessionLinked,
     SummaryKind,
     SummaryRefused,
     ToolInterrupted,
@@ -238,8 +241,12 @@ _APPENDED: tuple[AnyRecord, ...] = (
         _PAYLOAD,
     ),
     PayloadStored(_PAYLOAD, "message-3"),
-    MessagesRetracted(4, 1, _COMPACTION, 9, 2, (1,)),
-    MessagesRetracted(4, 1, _GENERATION, 9, 2, (1,)),
+    MessagesRetracted(4, 1, _COMPACTION, 9, 2, (1,), is_branch=True, inputs=(3,)),
+    MessagesRetracted(4, 1, _GENERATION, 9, 2, (1,), is_branch=True, inputs=(3,)),
+    BranchSwitched(12, 4, _COMPACTION, 9, 2, (1,), is_branch=True, inputs=(3,)),
+    BranchSwitched(12, 4, _GENERATION, 9, 2, (1,), is_branch=True, inputs=(3,)),
+    SessionLabelled("Harbour watch", ("harbour", "night"), {"owner": "Änne"}),
+    SessionLinked(4, "call-1", "telegram:42>survey:4:call-1", "survey"),
 )
 FULL = (*_ASKED, *_DONE, *_CHANGED, *_TOLD, *_APPENDED)
 
@@ -292,4 +299,7 @@ MINIMAL: tuple[AnyRecord, ...] = (
     MessageAppended(Role.USER, (), payload=Payload("t")),
     PayloadStored(Payload("t")),
     MessagesRetracted(0),
+    BranchSwitched(1),
+    SessionLabelled(),
+    SessionLinked(1, "c", "s", "t"),
 )

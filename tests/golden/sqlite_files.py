@@ -48,6 +48,8 @@ _TABLES = (
     "quarantine",
     "blob_names",
     "blobs_unknown",
+    "labels",
+    "session_tags",
 )
 
 

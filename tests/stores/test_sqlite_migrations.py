@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from holdfast.errors import StoreVersionError
-from holdfast.ports import Hit
+from holdfast.ports import Hit, SessionFilter, SessionOrder
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import file as sqlite_file
 from holdfast.stores.sqlite.read_only import SqliteView
@@ -18,6 +18,8 @@ from tests.stores.places import names_in
 
 NEWEST = sqlite_file.migrations()[-1][0]
 PAST = range(1, NEWEST)
+# The layout that brought references to blobs.
+WITH_BLOBS = 6
 RECORDS = (an_input("written long ago", client_id="c"), a_notice("and this"))
 
 
@@ -92,6 +94,20 @@ async def test_a_step_that_fails_leaves_the_layout_before_it_and_the_next_start_
 
 
 @pytest.mark.parametrize("version", PAST)
+async def test_sessions_of_a_past_layout_are_listed_with_titles_after_the_migration(
+    tmp_path: Path, version: int
+) -> None:
+    path = a_store_of_layout(version, tmp_path / "s.db")
+    fill(path, *RECORDS)
+    store = opened(path)
+
+    for order in SessionOrder:
+        (listed,) = (await store.list_sessions(SessionFilter(), order=order)).sessions
+        assert (listed.key, listed.title, listed.last_seq) == ("s", "written long ago", 2)
+    await store.close()
+
+
+@pytest.mark.parametrize("version", PAST)
 async def test_a_store_of_a_past_layout_is_read_as_it_is(tmp_path: Path, version: int) -> None:
     path = a_store_of_layout(version, tmp_path / "s.db")
     fill(path, *RECORDS)
@@ -104,7 +120,10 @@ async def test_a_store_of_a_past_layout_is_read_as_it_is(tmp_path: Path, version
     assert await store.pending() == ["s"]
     assert [(hit.seq, hit.excerpt) for hit in await store.search("s", "long ago")] == [(1, "written long ago")]
     assert (await store.segments("s"), await store.quarantine("s"), (await store.check_rows("s")).bad) == ([], [], ())
-    assert (await store.blob_refs("s"), await store.unscanned_sessions()) == ([], ["s"])
+    assert (await store.blob_refs("s"), await store.unscanned_sessions()) == ([], ["s"] if version < WITH_BLOBS else [])
+    for order in SessionOrder:
+        page = await store.list_sessions(SessionFilter(), order=order)
+        assert [(one.key, one.title, one.tags) for one in page.sessions] == [("s", "", ())]
     with pytest.raises(StoreVersionError, match="open read-only"):
         await store.admit("s", an_input())
     with pytest.raises(StoreVersionError, match="open read-only"):

@@ -3,6 +3,7 @@
 The contract suites in `holdfast.testing` test the promises of each port over every implementation.
 """
 
+from holdfast.ports.listing import ListedSession, SessionFilter, SessionOrder, SessionPage
 from holdfast.ports.model import (
     Attachment,
     Clock,
@@ -21,6 +22,7 @@ from holdfast.ports.store import (
     Archive,
     BlobRefs,
     Blobs,
+    Directory,
     Feed,
     Hit,
     Images,
@@ -50,12 +52,14 @@ __all__ = [
     "Blobs",
     "Clock",
     "Delta",
+    "Directory",
     "Feed",
     "Hit",
     "Images",
     "KeyRow",
     "KeyRows",
     "Lease",
+    "ListedSession",
     "Log",
     "Maintenance",
     "Model",
@@ -67,7 +71,10 @@ __all__ = [
     "SearchIndex",
     "Segment",
     "SessionAdmin",
+    "SessionFilter",
     "SessionInfo",
+    "SessionOrder",
+    "SessionPage",
     "SessionTool",
     "Snapshot",
     "Snapshots",

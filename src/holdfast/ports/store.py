@@ -6,7 +6,7 @@ and otherwise use a fallback or raise `UnsupportedError` (see `holdfast.stores.f
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
@@ -15,6 +15,9 @@ from holdfast.core.integrity.segments import Kept
 from holdfast.core.view.offending_part import ImageFit
 from holdfast.types.messages import BlobRef, Media
 from holdfast.types.records import InboxRecord, LeasedRecord, Logged, WorkRecord
+
+if TYPE_CHECKING:
+    from holdfast.ports.listing import SessionFilter, SessionOrder, SessionPage
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -209,8 +212,8 @@ class Appends(Log, Protocol):
     async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
         """Append inbox records atomically and return the seq of the last one. No lease is needed.
 
-        None of them needs an outcome. Raises `SeqMovedError` if `after` is not the last seq, and `ClientIdReusedError`
-        if a client id is known.
+        Raises `SeqMovedError` if `after` is not the last seq, `ClientIdReusedError` if a client id is known, and
+        `QueueFullError` as `admit` does.
         """
         ...
 
@@ -346,7 +349,23 @@ class SessionAdmin(Log, Protocol):
 
 
 @runtime_checkable
-class Store(Snapshots, Appends, SearchIndex, BlobRefs, Maintenance, SessionAdmin, Protocol):
+class Directory(Log, Protocol):
+    """Lists of sessions with their labels. Without this port a list folds the log of every session."""
+
+    async def list_sessions(
+        self, wanted: "SessionFilter", *, order: "SessionOrder", after: str = "", limit: int = 100
+    ) -> "SessionPage":
+        """Return a page of sessions, from `after`: the `next` of the page before; in key order, any key.
+
+        Costs what the rows of the page cost, plus those that the filter leaves out, of which it reads a bounded number.
+        The labels are those of the newest record of a session. One that was written before stores kept them has a title
+        and no model.
+        """
+        ...
+
+
+@runtime_checkable
+class Store(Snapshots, Appends, SearchIndex, BlobRefs, Maintenance, SessionAdmin, Directory, Protocol):
     """All store ports together, as the shipped stores implement them."""
 
 

@@ -35,7 +35,10 @@ from holdfast.ports import (
     Quarantined,
     RowCheck,
     Segment,
+    SessionFilter,
     SessionInfo,
+    SessionOrder,
+    SessionPage,
     Snapshot,
     Store,
 )
@@ -338,6 +341,12 @@ class ArchivedStore:
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
         return await self._store.sessions(after=after, limit=limit)
+
+    async def list_sessions(
+        self, wanted: SessionFilter, *, order: SessionOrder, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """See `Directory.list_sessions`."""
+        return await self._store.list_sessions(wanted, order=order, after=after, limit=limit)
 
     async def pending(self) -> list[str]:
         """Return the keys of all sessions with pending work, in order."""

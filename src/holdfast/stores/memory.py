@@ -7,6 +7,7 @@ be stored is rejected here too, and a reader never shares an object with a write
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -23,8 +24,22 @@ from holdfast.errors import (
     SeqMovedError,
     StoppingError,
 )
-from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
+from holdfast.ports import (
+    Admission,
+    Clock,
+    Hit,
+    Lease,
+    Quarantined,
+    RowCheck,
+    Segment,
+    SessionFilter,
+    SessionInfo,
+    SessionOrder,
+    SessionPage,
+    Snapshot,
+)
 from holdfast.stores.feeds import Feed, FeedRegistry
+from holdfast.stores.listing import NO_CHANGE, ListingChange, RecentPage, listing_change, page_of_rows, row_of
 from holdfast.stores.rows import (
     SessionRow,
     body_of,
@@ -72,6 +87,8 @@ class MemoryStore:
         self._quarantine: dict[str, list[Quarantined]] = {}
         # The blobs that each session references, by hash.
         self._blob_refs: dict[str, dict[str, BlobRef]] = {}
+        # All changes of the row of each session in the list of sessions.
+        self._listing: dict[str, ListingChange] = {}
         self._registry = FeedRegistry()
 
     async def admit(self, session: str, record: InboxRecord) -> Admission:
@@ -97,6 +114,8 @@ class MemoryStore:
         row = await self._row(session)
         bodies = [body_of(session, record) for record in records]
         row.check_after(after)
+        if any(map(owed, records)):
+            row.check_queue(self._bounds.inputs_waiting_max)
         ids = [client_id_of(record) for record in records]
         for client_id in filter(None, ids):
             if (known := self._client_ids.get((session, client_id))) is not None:
@@ -277,6 +296,20 @@ class MemoryStore:
         found = [self._rows[key].info() for key in keys[: max(limit, 0)]]
         return [info for info in found if info is not None]
 
+    async def list_sessions(
+        self, wanted: SessionFilter, *, order: SessionOrder, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """Return a page of sessions with their labels; see `Directory.list_sessions`."""
+        await self._yield_to_others()
+        known = [(info, self._rows[key].hour) for key in sorted(self._logs) if (info := self._rows[key].info())]
+        rows = [row_of(info, self._listing.get(info.key, NO_CHANGE), hour) for info, hour in known]
+        if order is SessionOrder.KEY:
+            return page_of_rows((row for row in rows if row[0] > after), wanted, max(limit, 0))
+        page = RecentPage(wanted, after, limit)
+        newest = sorted((row for row in rows if page.hour is None or row[-1] <= page.hour), key=lambda row: -row[-1])
+        is_end = all(page.add(group, hour) for hour, group in groupby(newest, key=lambda row: row[-1]))
+        return page.page(is_end=is_end)
+
     async def pending(self) -> list[str]:
         """Return the keys of all sessions with pending work, in order."""
         await self._yield_to_others()
@@ -372,7 +405,16 @@ class MemoryStore:
 
     def _tables(self) -> tuple[dict[str, Any], ...]:
         """All tables that are keyed by session."""
-        return self._rows, self._logs, self._snapshots, self._indexes, self._quarantine, self._segments, self._blob_refs
+        return (
+            self._rows,
+            self._logs,
+            self._snapshots,
+            self._indexes,
+            self._quarantine,
+            self._segments,
+            self._blob_refs,
+            self._listing,
+        )
 
     async def close(self) -> None:
         """End all feeds; later calls raise `StoppingError`."""
@@ -406,6 +448,9 @@ class MemoryStore:
         )
         row.extend(len(records), sum(map(owed, records)), at)
         self._add_refs(row.key, refs_in(records))
+        change = listing_change(records)
+        if row.is_listed_anew(change, at):
+            self._listing[row.key] = self._listing.get(row.key, NO_CHANGE).followed_by(change)
         self._registry.wake([row.key])
 
 

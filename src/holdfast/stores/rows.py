@@ -17,6 +17,7 @@ from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import BadInputError, LeaseLostError, QueueFullError, SeqMovedError, StoreDamagedError
 from holdfast.ports import Lease, RowCheck, Segment, SessionInfo
+from holdfast.stores.listing import NO_HOUR, ListingChange, hour_of
 from holdfast.types.records import (
     AnyRecord,
     DamageSetAside,
@@ -124,6 +125,16 @@ class SessionRow(msgspec.Struct):
     owner: str | None = None
     instance: str | None = None
     lease_until: float = 0.0
+    # Of its row in the list of sessions: whether it has the beginning of a message, and the hour of its last change.
+    has_opening: bool = False
+    hour: int = NO_HOUR
+
+    def is_listed_anew(self, change: ListingChange, at: float) -> bool:
+        """Note a change of the row in the list of sessions, at a time, and return whether it must be written."""
+        is_new = hour_of(at) > self.hour or change.labels is not None or change.configured is not None
+        is_new = is_new or (bool(change.opening) and not self.has_opening)
+        self.hour, self.has_opening = max(self.hour, hour_of(at)), self.has_opening or bool(change.opening)
+        return is_new
 
     def check_lease(self, lease: Lease) -> None:
         """Reject a writer whose lease was taken over or released. Expiry alone does not end a lease."""

@@ -24,7 +24,10 @@ from holdfast.ports import (
     Quarantined,
     RowCheck,
     Segment,
+    SessionFilter,
     SessionInfo,
+    SessionOrder,
+    SessionPage,
     Snapshot,
     Store,
 )
@@ -269,6 +272,13 @@ class CrashingStore:
         """Not a write."""
         self.check_alive()
         return await self._store.sessions(after=after, limit=limit)
+
+    async def list_sessions(
+        self, wanted: SessionFilter, *, order: SessionOrder, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """See `Directory.list_sessions`."""
+        self.check_alive()
+        return await self._store.list_sessions(wanted, order=order, after=after, limit=limit)
 
     async def pending(self) -> list[str]:
         """Not a write."""

@@ -40,6 +40,7 @@ from holdfast.testing.builders import (
     lease_on,
     require_ports,
 )
+from holdfast.testing.directory_contract import DirectoryContract
 from holdfast.testing.lease_contract import FeedPromises, LeasePromises
 from holdfast.testing.log_contract import AppendPromises, SessionPromises, SnapshotContract
 from holdfast.testing.maintenance_contract import MaintenanceContract, SessionAdminContract, segment_of
@@ -51,6 +52,7 @@ __all__ = [
     "AppendContract",
     "BlobRefContract",
     "CrossPortContract",
+    "DirectoryContract",
     "LogContract",
     "MaintenanceContract",
     "SearchContract",
@@ -210,6 +212,7 @@ class LogContract(AppendPromises, SessionPromises, LeasePromises, FeedPromises):
 class StoreContract(
     LogContract,
     AppendContract,
+    DirectoryContract,
     SnapshotContract,
     SearchContract,
     BlobRefContract,

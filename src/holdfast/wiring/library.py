@@ -232,9 +232,7 @@ class ModelList:
             from holdfast.models.catalogue import open_model  # noqa: PLC0415 - loaded on use
 
             overrides = model_overrides() if self._overrides is None else self._overrides
-            self._opened[name] = open_model(
-                reference, base_url=self._base_url, environ=os.environ, overrides=overrides
-            )
+            self._opened[name] = open_model(reference, base_url=self._base_url, environ=os.environ, overrides=overrides)
         return self._opened[name]
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.core.faults.codes import OK
 from holdfast.core.fold.recovery_state import account, apply_climb, in_vain_today, spent_today
-from holdfast.core.fold.retraction import retract
+from holdfast.core.fold.retraction import retract, switch
 from holdfast.core.fold.session_state import (
     NO_TURN,
     QUIET_TURNS,
@@ -24,11 +24,12 @@ from holdfast.core.fold.session_state import (
     Turn,
 )
 from holdfast.core.limits.fit import after_change
+from holdfast.core.text.title import opening_of
 from holdfast.core.turn.failure_messages import CHOICE
 from holdfast.core.turn.ladder import CONTENT_KINDS
 from holdfast.types.faults import Confidence, Fault, FaultKind, Refusal, Rung
 from holdfast.types.limits import Budgets
-from holdfast.types.messages import ToolCall, Usage
+from holdfast.types.messages import Role, ToolCall, Usage
 from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
@@ -37,6 +38,7 @@ from holdfast.types.records import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
+    BranchSwitched,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -57,6 +59,8 @@ from holdfast.types.records import (
     ReplyRecorded,
     ResultSubmitted,
     SessionConfigured,
+    SessionLabelled,
+    SessionLinked,
     StepRecord,
     ToolInterrupted,
     ToolSettled,
@@ -95,9 +99,12 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     match record:
         case SessionConfigured():
             return _configure(turn, record)
+        case SessionLabelled():
+            return replace(turn, labels=record)
         case InputAdmitted():
-            return replace(turn, waiting=(*turn.waiting, seq))
-        case MessageAppended() | MessagesRetracted():
+            opening = turn.opening or opening_of(record.parts)
+            return replace(turn, waiting=(*turn.waiting, seq), opening=opening)
+        case MessageAppended() | MessagesRetracted() | BranchSwitched():
             return _change_conversation(turn, seq, record)
         case CancelRequested(turn=number):
             return _cancel(turn, number)
@@ -115,6 +122,7 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return _answer_approval(turn, record)
         case (
             PayloadStored()
+            | SessionLinked()
             | LimitsLearned()
             | ResultSubmitted()
             | AnswerLinked()
@@ -146,9 +154,12 @@ def _configure(turn: Turn, record: SessionConfigured) -> Turn:
 
 
 def _change_conversation(turn: Turn, seq: int, record: MessageAppended | MessagesRetracted) -> Turn:
+    if isinstance(record, BranchSwitched):
+        return switch(turn, seq, record)
     if isinstance(record, MessagesRetracted):
         return retract(turn, seq, record)
-    return replace(turn, last_turn=record.turn or seq)
+    opening = turn.opening or (opening_of(record.parts) if record.role is Role.USER else "")
+    return replace(turn, last_turn=record.turn or seq, opening=opening)
 
 
 def _cancel(turn: Turn, number: int) -> Turn:

@@ -15,6 +15,7 @@ from holdfast.types.records import (
     MessageExcluded,
     ParameterDropped,
     PartReplaced,
+    SessionLabelled,
     Trigger,
 )
 from holdfast.types.settings import Settings
@@ -81,6 +82,23 @@ class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
     weight: int = 1
 
 
+class LeftBranch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A branch that the conversation left at the record `head`: the parameters of the view there.
+
+    `since` is the last record that it shares with the branch that was taken up in its place.
+    """
+
+    head: int
+    since: int
+    last_turn: int = 0
+    retracted: tuple[tuple[int, int], ...] = ()
+    compaction_seq: int = 0
+    generation: int = 1
+    pins: tuple[int, ...] = ()
+    replaced: tuple[PartReplaced, ...] = ()
+    excluded: tuple[MessageExcluded, ...] = ()
+
+
 class KeptMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stored memory of the messages from the place `since` up to the place `until`, for digests and ledgers.
 
@@ -128,6 +146,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: tuple[ToolSpec, ...] = ()
     settings: Settings | None = None
     tool_names: tuple[str, ...] | None = None
+    # Labels of the session, and the beginning of its first message, of which a title is made.
+    labels: SessionLabelled | None = None
+    opening: str = ""
 
     # Parameters of the view: the compaction in force and its record, the last turn started, pinned inputs, the seq
     # before which tool output is masked, replaced parts, the seq before which reasoning is dropped, and the effort.
@@ -144,6 +165,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     excluded: tuple[MessageExcluded, ...] = ()
     # Retracted runs of records, oldest first and apart: after the first number, up to and including the second.
     retracted: tuple[tuple[int, int], ...] = ()
+    # Branches that can be shown again, oldest first.
+    branches: tuple[LeftBranch, ...] = ()
     reasoning_from: int = 0
     effort: Effort | None = None
     # A refused effort was changed; orphaned tool calls of a proxied client are repaired in every request.

@@ -22,6 +22,7 @@ from holdfast.types.messages import (
     ToolResult,
 )
 from holdfast.types.records import (
+    BranchSwitched,
     InputAdmitted,
     Logged,
     MessageAppended,
@@ -45,12 +46,12 @@ Ranges = tuple[tuple[int, int], ...]
 def as_turns(records: Iterable[Logged], retracted: Ranges = ()) -> Sequence[Logged]:
     """Return records without the retracted ones, with appended messages as records of turns.
 
-    Retractions among the records count too. The records of an appended message share its seq.
+    Without `retracted`, the retractions among the records count. The records of an appended message share its seq.
     """
     kept = records if isinstance(records, Sequence) else list(records)
     types = {type(logged.record) for logged in kept}
-    if retracted or MessagesRetracted in types:
-        kept = _without_retracted(kept, retracted)
+    if retracted or MessagesRetracted in types or BranchSwitched in types:
+        kept = _without_retracted(kept, retracted or _retracted_among(kept))
     return list(_Reader().read(_merged(kept))) if MessageAppended in types else kept
 
 
@@ -79,9 +80,18 @@ def _merged(records: Iterable[Logged]) -> list[Logged]:
 
 
 def _without_retracted(records: Sequence[Logged], retracted: Ranges) -> list[Logged]:
-    ranges = [(one.record.after, one.seq) for one in records if isinstance(one.record, MessagesRetracted)]
-    ranges += retracted
-    return [one for one in records if not is_retracted(_entered(one), ranges)]
+    return [one for one in records if not is_retracted(_entered(one), retracted)]
+
+
+def _retracted_among(records: Sequence[Logged]) -> Ranges:
+    """Return the runs that retractions and switches among records retract. The newest decides about those before it."""
+    ranges: list[tuple[int, int]] = []
+    until: int | None = None
+    for one in reversed(records):
+        if isinstance(one.record, MessagesRetracted) and (until is None or one.seq <= until):
+            until = one.record.after
+            ranges += [(until, one.seq), *((seq - 1, seq) for seq in one.record.inputs)]
+    return tuple(ranges)
 
 
 def is_retracted(seq: int, retracted: Iterable[tuple[int, int]]) -> bool:

@@ -80,7 +80,7 @@ class Tenant:
         needle, after_key = match.casefold(), self._prefix + after
         size, scanned = _PAGE if match else limit, 0
         while scanned < _SCANNED_MAX:
-            page = await client.sessions(after=after_key, limit=size)
+            page = await client.session_infos(after=after_key, limit=size)
             for known in page:
                 key = self.key_of(known.key)
                 if key is not None and needle in key.casefold():

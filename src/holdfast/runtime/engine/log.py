@@ -18,10 +18,10 @@ from holdfast.core.turn.transitions import evolve
 from holdfast.errors import StoreDamagedError
 from holdfast.ports import Lease, SessionInfo, Snapshot
 from holdfast.stores.fallbacks import load_snapshot
-from holdfast.types.records import AnyRecord, CompactionApplied, DamageSetAside, InputAdmitted, Logged
+from holdfast.types.records import AnyRecord, BranchSwitched, CompactionApplied, DamageSetAside, InputAdmitted, Logged
 
 # Increase this when a fold of the same records changes its result: older snapshots are then ignored.
-FOLD_VERSION = 7
+FOLD_VERSION = 8
 
 # Large enough that decoding dominates reading, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000
@@ -90,7 +90,7 @@ class Log:
                 self.wounds[logged.seq] = logged.record.why
             shown = self._fold(logged, is_ours=is_ours) if logged.seq > self.turn.seq else logged
             self.tail.append(shown)
-            if isinstance(logged.record, CompactionApplied):
+            if isinstance(logged.record, CompactionApplied | BranchSwitched):
                 self._trim()
 
     def _fold(self, logged: Logged, *, is_ours: bool) -> Logged:

@@ -48,7 +48,7 @@ from holdfast.types.records import (
 )
 
 # Writers that append at the same moment repeat the write one after the other. This many in a row is a busy loop.
-_REPEATS_MAX = 1_000
+REPEATS_MAX = 1_000
 # Records per read from the end of the log: a few messages with their payloads.
 _PAGE_RECORDS = 64
 # Records folded at once before a retraction; more are read page by page.
@@ -116,16 +116,16 @@ class Appending:
         records = [record async for record in _records(drafts, self._engine.blobs, self._engine.bounds)]
         store = need_appends(self._engine.store)
         is_shown = any(isinstance(record, MessageAppended) for record in records)
-        for _ in range(_REPEATS_MAX):
+        for _ in range(REPEATS_MAX):
             last = await self._last_seq(is_idle=is_shown)
             if client_id and (known := await store.find(self.key, [client_id])):
                 return await self._same(records, client_id, known[client_id])
-            _check_expected(self.key, expect, last)
+            check_expected(self.key, expect, last)
             placed = await self._placed(records, last)
             try:
                 end = await store.extend(self.key, placed, after=last)
             except SeqMovedError:
-                _check_expected(self.key, expect, None)
+                check_expected(self.key, expect, None)
                 continue
             return Appended(last + 1, end)
         raise RetryLaterError(f"session {self.key!r} has too many writers at once; append again")
@@ -140,9 +140,9 @@ class Appending:
         if after < 0:
             raise BadInputError(f"after={after} is not a record; records are numbered from 1, and 0 retracts all")
         store = need_appends(self._engine.store)
-        for _ in range(_REPEATS_MAX):
+        for _ in range(REPEATS_MAX):
             last = await self._last_seq(is_idle=True)
-            _check_expected(self.key, expect, last)
+            check_expected(self.key, expect, last)
             if after >= last:
                 return False
             turn = await self._state_at(last)
@@ -154,7 +154,7 @@ class Appending:
             try:
                 await store.extend(self.key, [await self._retraction(turn, kept)], after=last)
             except SeqMovedError:
-                _check_expected(self.key, expect, None)
+                check_expected(self.key, expect, None)
                 continue
             return True
         raise RetryLaterError(f"session {self.key!r} has too many writers at once; retract again")
@@ -162,7 +162,7 @@ class Appending:
     async def pop(self) -> StoredMessage | None:
         """Take back the newest appended message and return it; None if there is none. Two calls get different ones."""
         self._check_writable()
-        for _ in range(_REPEATS_MAX):
+        for _ in range(REPEATS_MAX):
             last = await self._last_seq(is_idle=True)
             newest = [one async for one in self._newest(last, limit=1)]
             if not newest:
@@ -303,7 +303,7 @@ class Appending:
         return replace(record, restored=past, restored_seq=seq if past else 0, generation=generation, pins=kept)
 
 
-def _check_expected(key: str, expect: int | None, last: int | None) -> None:
+def check_expected(key: str, expect: int | None, last: int | None) -> None:
     """Raise `SeqMovedError` if the log does not end where the caller expects; `last` None: it has grown meanwhile."""
     if expect is not None and expect != last:
         raise SeqMovedError(key, expect, expect + 1 if last is None else last)

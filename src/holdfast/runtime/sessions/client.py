@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -10,7 +11,7 @@ from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
 from holdfast.core.limits.settings import checked_settings
 from holdfast.errors import BadInputError
 from holdfast.models.reference import Model
-from holdfast.ports import SessionInfo, Tool
+from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionOrder, SessionPage, Tool
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
@@ -23,6 +24,7 @@ from holdfast.runtime.sessions.delete import (
     delete_session,
     prune_sessions,
 )
+from holdfast.runtime.sessions.labels import list_sessions
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.sessions.transfer import Copied, accept_any, export_session, import_lines, lines_of
 from holdfast.runtime.tools.client_tools import check_declared
@@ -105,8 +107,48 @@ class Client:
         """
         return await self._engine.blobs.get(BlobRef(sha256, 0))
 
-    async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
-        """Return information on the sessions of this store with keys after `after`, ordered by key."""
+    async def sessions(  # noqa: PLR0913 - each filter is one
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        text: str = "",
+        tags: Sequence[str] = (),
+        model: str = "",
+        state: Literal["", "idle", "working"] = "",
+        order: Literal["key", "recent"] = "key",
+    ) -> list[ListedSession]:
+        """Return sessions of this store with their labels, ordered by key or with the newest change first.
+
+        `text` is in the title, the key or a tag, in any case. A session has all of the `tags`, and was configured with
+        the `model`. `working` sessions have a message or a request without an outcome, `idle` ones have none. In key
+        order the next page begins after the key of the last session, else after its `cursor`.
+        """
+        is_pending = {"": None, "idle": False, "working": True}
+        if state not in is_pending or order not in tuple(SessionOrder):
+            raise BadInputError(f"there is no state {state!r} or order {order!r}; use idle or working, key or recent")
+        wanted = SessionFilter(
+            text=text,
+            tags=tuple(tags),
+            model=model,
+            is_pending=is_pending[state],
+            prefixes_left_out=(RESERVED_KEYS,),
+        )
+        found: list[ListedSession] = []
+        start: str | None = after
+        while start is not None and len(found) < limit:
+            page = await self.session_page(wanted, order=SessionOrder(order), after=start, limit=limit - len(found))
+            found, start = [*found, *page.sessions], page.next
+        return found
+
+    async def session_page(
+        self, wanted: SessionFilter, *, order: SessionOrder = SessionOrder.KEY, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """Return one page of sessions, and where the next one begins. Reads a bounded number of rows."""
+        return await list_sessions(self._engine.store, wanted, order=order, after=after, limit=limit)
+
+    async def session_infos(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
+        """Return the sessions of this store with keys after `after`, ordered by key, without their labels."""
         found: list[SessionInfo] = []
         while len(found) < limit and (page := await self._engine.store.sessions(after=after, limit=limit)):
             found += [known for known in page if not known.key.startswith(RESERVED_KEYS)]

@@ -19,6 +19,7 @@ from holdfast.types.records import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
+    BranchSwitched,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -52,6 +53,8 @@ from holdfast.types.records import (
     RungStarted,
     SegmentSealed,
     SessionConfigured,
+    SessionLabelled,
+    SessionLinked,
     SummaryRefused,
     ToolInterrupted,
     ToolSettled,
@@ -158,7 +161,7 @@ def describe_record(record: AnyRecord) -> str:
     match record:
         case InputAdmitted(parts=parts):
             return f"you: {describe_parts(parts)}"
-        case MessageAppended() | PayloadStored() | MessagesRetracted():
+        case MessageAppended() | PayloadStored() | MessagesRetracted() | BranchSwitched():
             return _appended(record)
         case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
             return f"notice: {sentence}"
@@ -214,6 +217,10 @@ def _appended(record: MessageAppended | PayloadStored | MessagesRetracted) -> st
         case PayloadStored(payload=payload):
             size = payload.blob.size_bytes if payload.blob else len(payload.content or payload.text.encode())
             return f"payload {payload.tag} stored: {size:,} bytes"
+        case BranchSwitched(after=after):
+            return f"the conversation continues from record {after}, the end of another branch"
+        case MessagesRetracted(after=after, is_branch=True):
+            return f"messages after record {after} are edited or answered again: they become a branch of their own"
         case MessagesRetracted(after=after):
             return f"messages after record {after} are retracted: they leave the view, and the log keeps them"
         case _:
@@ -227,6 +234,8 @@ def _learned(record: LimitsLearned) -> str:
 
 def _request(
     record: SessionConfigured
+    | SessionLabelled
+    | SessionLinked
     | CancelRequested
     | MessagePinned
     | MessageExcluded
@@ -239,6 +248,10 @@ def _request(
     match record:
         case SessionConfigured():
             return _settings(record)
+        case SessionLabelled():
+            return _labels(record)
+        case SessionLinked(session=session, tool=tool):
+            return f"the tool {tool} runs the session {session}"
         case CancelRequested(turn=turn):
             return f"cancel of turn {turn} requested"
         case MessagePinned(pinned=pinned, is_pinned=is_pinned):
@@ -270,6 +283,13 @@ def _usage(record: UsageRecorded | UsageTotalled) -> str:
     return (
         f"usage of {model or 'no model'}: {totals.requests:,} requests{limited}, {tokens:,} tokens, ${totals.usd:.4f}"
     )
+
+
+def _labels(record: SessionLabelled) -> str:
+    title = f"title {record.title!r}" if record.title else "no title of its own"
+    tags = f", tags {', '.join(record.tags)}" if record.tags else ""
+    metadata = "".join(f", {name}={value}" for name, value in record.metadata.items())
+    return f"labels: {title}{tags}{metadata}"
 
 
 def _settings(record: SessionConfigured) -> str:

@@ -8,25 +8,22 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.settings import checked_settings
 from holdfast.core.turn.failure_messages import OUTPUT_INVALID
 from holdfast.errors import BadInputError, StoreDamagedError, TurnFailedError
-from holdfast.ports import Attachment, Feed, Hit, SessionInfo
+from holdfast.ports import Attachment, Feed
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.engine.log import open_end, open_log, open_state
-from holdfast.runtime.engine.requests import prepare, sizes_at_least
+from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.outputs import OutputType, output_type
 from holdfast.runtime.sessions.admission import admit_parts, check_client_id, check_session_key, leave_out_base64
 from holdfast.runtime.sessions.answers import Answer, AnswerBuilder, OutputAnswer, Value, with_output
-from holdfast.runtime.sessions.appending import Appending
 from holdfast.runtime.sessions.approving import Approving
+from holdfast.runtime.sessions.branches import Branching
 from holdfast.runtime.sessions.following import Event, Following
+from holdfast.runtime.sessions.reading import Reading
 from holdfast.runtime.sessions.transfer import forked
-from holdfast.runtime.sessions.view import View
 from holdfast.runtime.tools.client_tools import find_call
-from holdfast.runtime.tools.recall import Page, Recall, search_shown
 from holdfast.runtime.tools.toolbox import bound_output
 from holdfast.types.messages import ToolOutcome, ToolResult
 from holdfast.types.records import (
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Event", "Session"]
 
 
-class Session(Appending, Approving, Following):
+class Session(Branching, Reading, Approving, Following):
     """A conversation under a stable key. It survives the process: open it again by its key and continue."""
 
     def __init__(self, key: str, engine: Engine, supervisor: Supervisor) -> None:
@@ -70,6 +67,8 @@ class Session(Appending, Approving, Following):
         client_id: str = "",
         settings: Settings | None = None,
         output: type[Value],
+        expect: int | None = None,
+        replaces: int | None = None,
     ) -> OutputAnswer[Value]: ...
 
     @overload
@@ -81,6 +80,8 @@ class Session(Appending, Approving, Following):
         client_id: str = "",
         settings: Settings | None = None,
         output: None = None,
+        expect: int | None = None,
+        replaces: int | None = None,
     ) -> Answer: ...
 
     async def send(
@@ -91,6 +92,8 @@ class Session(Appending, Approving, Following):
         client_id: str = "",
         settings: Settings | None = None,
         output: type[Any] | None = None,
+        expect: int | None = None,
+        replaces: int | None = None,
     ) -> Answer:
         """Send a message and wait for its answer.
 
@@ -98,9 +101,47 @@ class Session(Appending, Approving, Following):
         across processes: both calls return its one answer. `settings` are those of this message alone. With `output`, a
         type, the answer is JSON of that type, and its value is `answer.output`. Raises `TurnFailedError` if the turn
         ends without an answer; the next message works.
+
+        With `expect`, the last seq that the caller knows, this raises `SeqMovedError` if another record came first.
+        `replaces` is the seq of a message that this one takes the place of, as in `edit`.
         """
-        turn = await self.post(text, attachments=attachments, client_id=client_id, settings=settings, output=output)
+        turn = await self.post(
+            text,
+            attachments=attachments,
+            client_id=client_id,
+            settings=settings,
+            output=output,
+            expect=expect,
+            replaces=replaces,
+        )
         return await self._answer(turn, output)
+
+    async def edit(
+        self,
+        seq: int,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        expect: int | None = None,
+    ) -> Answer:
+        """Put another message in the place of the one at `seq`, and wait for its answer.
+
+        The old message and everything after it leave the view and become a branch: see `branches` and `switch`. Both
+        happen in one write, or not at all. Raises as `send` and `append` do.
+        """
+        return await self.send(text, attachments=attachments, client_id=client_id, expect=expect, replaces=seq)
+
+    async def regenerate(self, *, expect: int | None = None) -> Answer:
+        """Answer the newest message again, and wait for the answer. The old answer becomes a branch, as in `edit`."""
+        return await self._answer(await self.repost(expect=expect), None)
+
+    async def repost(self, *, expect: int | None = None) -> int:
+        """Answer the newest message again without waiting, and return its turn, for `wait` and `follow`."""
+        seq, admitted = await self._again()
+        turn = await self._replace(seq, admitted, expect)
+        self._supervisor.wake(self.key)
+        return turn
 
     async def stream(
         self,
@@ -110,6 +151,8 @@ class Session(Appending, Approving, Following):
         client_id: str = "",
         settings: Settings | None = None,
         output: type[Any] | None = None,
+        expect: int | None = None,
+        replaces: int | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Send a message and yield the events of its turn until it ends.
 
@@ -117,7 +160,15 @@ class Session(Appending, Approving, Following):
         Discard the text of a failed attempt: the next attempt starts over. Raises `TurnFailedError` at the end, as
         `send` does. Leaving the loop early does not cancel the turn.
         """
-        turn = await self.post(text, attachments=attachments, client_id=client_id, settings=settings, output=output)
+        turn = await self.post(
+            text,
+            attachments=attachments,
+            client_id=client_id,
+            settings=settings,
+            output=output,
+            expect=expect,
+            replaces=replaces,
+        )
         async with aclosing(self._events(turn)) as events:
             async for event in events:
                 yield event
@@ -142,11 +193,13 @@ class Session(Appending, Approving, Following):
         client_id: str = "",
         settings: Settings | None = None,
         output: type[Any] | None = None,
+        expect: int | None = None,
+        replaces: int | None = None,
     ) -> int:
         """Send a message without waiting for its answer, and return its turn, for `wait` and `cancel`.
 
-        When this returns, the message is on disk and will be answered. `settings` and `output` are as for `send`; pass
-        the same `output` to `wait`.
+        When this returns, the message is on disk and will be answered. All arguments are those of `send`; pass the same
+        `output` to `wait`.
         """
         self._supervisor.check_running()
         bounds = self._engine.bounds
@@ -157,9 +210,12 @@ class Session(Appending, Approving, Following):
         own = checked_settings(settings) if settings is not None else None
         spec = self._output_type(output).spec if output is not None else None
         admitted = InputAdmitted(parts, client_id, originals=originals, settings=own, output=spec)
-        admission = await self._engine.store.admit(self.key, admitted)
+        if replaces is None:
+            turn = await self._write(admitted, expect)
+        else:
+            turn = await self._replace(replaces, admitted, expect)
         self._supervisor.wake(self.key)
-        return admission.seq
+        return turn
 
     @overload
     async def wait(self, turn: int, *, output: type[Value]) -> OutputAnswer[Value]: ...
@@ -206,7 +262,7 @@ class Session(Appending, Approving, Following):
             await self._engine.store.admit(self.key, CancelRequested(number))
         self._supervisor.wake(self.key)
 
-    async def compact(self, *, focus: str = "") -> CompactionSettled:
+    async def compact(self, *, focus: str = "", expect: int | None = None) -> CompactionSettled:
         """Compact the view now, and return the outcome.
 
         `focus` names what the summary should preserve. Other requests made before the compaction share it, even if
@@ -215,7 +271,7 @@ class Session(Appending, Approving, Following):
         self._supervisor.check_running()
         known = await self._engine.store.info(self.key)
         wanted = CompactionRequested(focus=focus, seen=known.last_seq if known else 0)
-        request = (await self._engine.store.admit(self.key, wanted)).seq
+        request = await self._write(wanted, expect)
         with self._engine.live.subscribe(self.key) as mailbox:
             self._supervisor.wake(self.key)
             async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as updates:
@@ -239,7 +295,7 @@ class Session(Appending, Approving, Following):
         log = await open_log(self._engine.store, self.key)
         return await preview(log, self._engine, focus=focus, with_model=with_model)
 
-    async def undo(self, *, compaction: int | None = None) -> bool:
+    async def undo(self, *, compaction: int | None = None, expect: int | None = None) -> bool:
         """Undo the current compaction or roll-over, which restores the view before it. Return False if there is none.
 
         Repeated calls undo one compaction after the other. With `compaction`, the seq of its record, only that one is
@@ -252,12 +308,12 @@ class Session(Appending, Approving, Following):
         restored = (await self.read(turn.compaction.before)).record if turn.compaction.before else None
         assert restored is None or isinstance(restored, CompactionApplied), "a compaction names the one before it"
         undone = CompactionUndone(turn.compaction_seq, restored, turn.compaction.before)
-        seq = (await self._engine.store.admit(self.key, undone)).seq
+        seq = await self._write(undone, expect)
         # A change of the view that reached the log first makes this undo void.
         meanwhile = await self._engine.store.read(self.key, after=turn.seq, limit=seq - turn.seq - 1)
         return not any(isinstance(logged.record, CompactionApplied | CompactionUndone) for logged in meanwhile)
 
-    async def exclude(self, seq: int, *, undo: bool = False) -> None:
+    async def exclude(self, seq: int, *, undo: bool = False, expect: int | None = None) -> None:
         """Leave a message out of the view, or take it back. `seq` is the record of an input, a reply or a tool result.
 
         A line takes its place, tool calls keep their results, and `recall` reads it. A summary that was written from it
@@ -267,41 +323,13 @@ class Session(Appending, Approving, Following):
         record = (await self.read(seq)).record
         if not isinstance(record, InputAdmitted | MessageAppended | ReplyRecorded | ToolSettled):
             raise BadInputError(f"record {seq} is not a message, a reply or a tool result, so it cannot be left out")
-        await self._engine.store.admit(self.key, MessageExcluded(seq, is_excluded=not undo))
+        await self._write(MessageExcluded(seq, is_excluded=not undo), expect)
 
-    async def pin(self, turn: int, *, keep: bool = True) -> None:
+    async def pin(self, turn: int, *, keep: bool = True, expect: int | None = None) -> None:
         """Pin the message of a turn, which keeps it in the view through compactions; with `keep=False`, unpin it."""
         self._supervisor.check_running()
         await self._check_turn(turn)
-        await self._engine.store.admit(self.key, MessagePinned(turn, keep))
-
-    async def history(self, *, after: int = 0, limit: int = 100) -> list[Logged]:
-        """Return the records of this session after the seq `after`."""
-        return await self._engine.store.read(self.key, after=after, limit=limit)
-
-    async def search(self, query: str, *, limit: int = 10) -> list[Hit]:
-        """Return the messages and tool steps that match a query best, also those outside the view.
-
-        A query is words, a path, a name or an id; `read` returns the record of a hit.
-        """
-        return await search_shown(self._engine.store, self.key, query, limit=limit)
-
-    async def read(self, seq: int) -> Logged:
-        """Return one record."""
-        found = await self._engine.store.read(self.key, after=seq - 1, limit=1) if seq > 0 else []
-        if not found:
-            raise BadInputError(f"session {self.key!r} has no record {seq}; records are numbered from 1")
-        return found[0]
-
-    async def recall(self, *, seq: int = 0, blob: str = "", offset: int = 0) -> Page:
-        """Return a page of the text of a record, with truncated output and long messages in full, or of a blob.
-
-        The next page begins at `end`; the last page has `end` equal to `total`. The model has the same as a tool.
-        """
-        if (seq > 0) == bool(blob.strip()) or seq < 0 or offset < 0:
-            raise BadInputError("give either the seq of a record or the beginning of a blob's id")
-        reader = Recall(self._engine.store, self._engine.blobs, self._engine.bounds)
-        return await reader.read(self.key, seq=seq, blob=blob, offset=offset)
+        await self._write(MessagePinned(turn, keep), expect)
 
     async def fork(self, key: str, *, at: int | None = None) -> "Session":
         """Fork this session: copy its log up to the record `at` into a new session, and return that.
@@ -316,14 +344,6 @@ class Session(Appending, Approving, Following):
     def watch(self, *, after: int = 0) -> Feed:
         """Yield every record after the seq `after`, then each new one, without end."""
         return self._engine.store.feed(self.key, after=after)
-
-    async def known(self) -> SessionInfo | None:
-        """Return information on this session without reading its log; None before its first record."""
-        return await self._engine.store.info(self.key)
-
-    async def state(self) -> Turn:
-        """Return the folded state of this session: waiting inputs, work in flight and settings."""
-        return await open_state(self._engine.store, self.key)
 
     async def submit(
         self, reply: int, call_id: str, output: Sequence[str | Attachment], *, is_failure: bool = False
@@ -343,43 +363,6 @@ class Session(Appending, Approving, Following):
         await self._engine.store.admit(self.key, ResultSubmitted(call.turn, reply, result))
         self._supervisor.wake(self.key)
         return True
-
-    async def view(self, *, records_max: int | None = None, before: int = 0, state: Turn | None = None) -> View:
-        """Return the next request as the model would see it.
-
-        With `records_max` its messages are made of at most so many records: the last, or those before the seq `before`;
-        and its sizes are at least those of the newest request. `state` is the current one, if it is known.
-        """
-        if records_max is None:
-            log = await open_log(self._engine.store, self.key)
-        else:
-            turn = state or await open_state(self._engine.store, self.key)
-            log = await open_end(self._engine.store, self.key, records_max=records_max, turn=turn, before=before)
-        first = log.tail[0].seq if log.tail else log.turn.seq + 1
-        is_whole = records_max is None or (first <= max(log.turn.boundary, 1) and not before)
-        known = await self._engine.learning.known(self._engine.models(log.turn.model)[0])
-        prepared = prepare(log, self._engine, known)
-        sizes = prepared.sizes if is_whole else sizes_at_least(prepared.sizes, log.turn)
-        return View(
-            system=prepared.request.system,
-            messages=prepared.request.messages,
-            tokens_estimated=known.calibration.estimate(sizes.tokens),
-            wire_bytes_estimated=sizes.wire_bytes,
-            window_tokens=known.limits.window_tokens,
-            boundary=log.turn.boundary,
-            generation=log.turn.generation,
-            sizes=sizes,
-            limits=known.limits,
-            tools=prepared.request.tools,
-            spent=log.turn.spent,
-            spent_on_notes=log.turn.spent_on_notes,
-            first=first,
-            is_whole=is_whole,
-        )
-
-    async def generation(self) -> int:
-        """Return the generation of the view: 1 before the first roll-over. The log has all generations."""
-        return (await open_state(self._engine.store, self.key)).generation
 
     def _check_running(self) -> None:
         self._supervisor.check_running()

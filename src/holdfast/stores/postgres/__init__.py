@@ -15,9 +15,23 @@ from holdfast.core.integrity.reconcile import LogRepair
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, StoreBusyError, StoreUnreachableError
-from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
+from holdfast.ports import (
+    Admission,
+    Clock,
+    Hit,
+    Lease,
+    Quarantined,
+    RowCheck,
+    Segment,
+    SessionFilter,
+    SessionInfo,
+    SessionOrder,
+    SessionPage,
+    Snapshot,
+)
 from holdfast.stores.feeds import Feed, FeedRegistry
-from holdfast.stores.postgres import leases, reading, session_admin
+from holdfast.stores.listing import listing_change
+from holdfast.stores.postgres import directory, leases, reading, session_admin
 from holdfast.stores.postgres.batch import Admit, Append, Extend
 from holdfast.stores.postgres.connections import Address, Connections
 from holdfast.stores.postgres.leases import Change, Work
@@ -70,7 +84,7 @@ class PostgresStore:
         body = body_of(session, record)
         client_id = client_id_of(record)
         room = self._bounds.inputs_waiting_max if owed(record) else None
-        admit = Admit(session, body, client_id, room, refs_of(record))
+        admit = Admit(session, body, client_id, room, refs_of(record), listing_change((record,)))
         admission: Admission = await self._writers.of(session).run(admit)
         return admission
 
@@ -79,7 +93,9 @@ class PostgresStore:
         _check_key(session)
         bodies = [body_of(session, record) for record in records]
         names = [client_id_of(record) for record in records]
-        extend = Extend(session, bodies, names, after, refs_in(records))
+        added, refs = append_bookkeeping(records)
+        room, listed = self._bounds.inputs_waiting_max, listing_change(records)
+        extend = Extend(session, bodies, names, after, added, room, refs, listed)
         last: int = await self._writers.of(session).run(extend)
         return last
 
@@ -92,7 +108,7 @@ class PostgresStore:
         """Append work records atomically; see `Log.append`."""
         _check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
-        append = Append(lease, bodies, after, *append_bookkeeping(records))
+        append = Append(lease, bodies, after, *append_bookkeeping(records), listing_change(records))
         last: int = await self._writers.of(lease.session).run(append)
         return last
 
@@ -215,6 +231,12 @@ class PostgresStore:
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
         return await self.connections.query(lambda db: reading.sessions(db, after, limit))
+
+    async def list_sessions(
+        self, wanted: SessionFilter, *, order: SessionOrder, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """Return a page of sessions with their labels; see `Directory.list_sessions`."""
+        return await self.connections.query(lambda db: directory.list_sessions(db, wanted, order, after, limit))
 
     async def pending(self) -> list[str]:
         """Return the keys of all sessions with pending work, in order."""

@@ -16,6 +16,8 @@ import msgspec
 from holdfast.errors import ClientIdReusedError
 from holdfast.ports import Admission, Lease
 from holdfast.stores.feeds import NewRow
+from holdfast.stores.listing import NO_CHANGE, ListingChange
+from holdfast.stores.postgres.directory import ListingArguments
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.types.messages import BlobRef
 
@@ -121,6 +123,7 @@ class Admit(msgspec.Struct, frozen=True):
     client_name: str
     inputs_waiting_max: int | None
     refs: Sequence[BlobRef] = ()
+    listed: ListingChange = NO_CHANGE
 
     @property
     def size_bytes(self) -> int:
@@ -144,7 +147,7 @@ class Admit(msgspec.Struct, frozen=True):
         row = batch.row(self.session)
         if self.inputs_waiting_max is not None:
             row.check_queue(self.inputs_waiting_max)
-        batch.extend(row, (self.body,), owed=0 if self.inputs_waiting_max is None else 1)
+        batch.extend(row, (self.body,), 0 if self.inputs_waiting_max is None else 1, self.listed)
         if client_id:
             batch.add_client_id(row, row.last_seq, client_id, digest)
         batch.add_blob_refs(row, self.refs)
@@ -158,7 +161,10 @@ class Extend(msgspec.Struct, frozen=True):
     bodies: Sequence[bytes]
     client_names: Sequence[str]
     after: int
+    owed: int
+    inputs_waiting_max: int
     refs: Sequence[BlobRef] = ()
+    listed: ListingChange = NO_CHANGE
 
     @property
     def size_bytes(self) -> int:
@@ -174,11 +180,13 @@ class Extend(msgspec.Struct, frozen=True):
         """See `Operation.apply`."""
         row = batch.row(self.session)
         row.check_after(self.after)
+        if self.owed:
+            row.check_queue(self.inputs_waiting_max)
         for name in filter(None, self.client_names):
             if (known := batch.known.get((self.session, client_digest(name)))) is not None:
                 raise ClientIdReusedError(self.session, name, known[0])
         if self.bodies:
-            batch.extend(row, self.bodies, owed=0)
+            batch.extend(row, self.bodies, self.owed, self.listed)
             batch.add_blob_refs(row, self.refs)
         for seq, name, body in zip(
             range(self.after + 1, row.last_seq + 1), self.client_names, self.bodies, strict=True
@@ -196,6 +204,7 @@ class Append(msgspec.Struct, frozen=True):
     after: int
     owed: int
     refs: Sequence[BlobRef] = ()
+    listed: ListingChange = NO_CHANGE
 
     @property
     def session(self) -> str:
@@ -218,7 +227,7 @@ class Append(msgspec.Struct, frozen=True):
         row.check_lease(self.lease)
         row.check_after(self.after)
         if self.bodies:
-            batch.extend(row, self.bodies, self.owed)
+            batch.extend(row, self.bodies, self.owed, self.listed)
             batch.add_blob_refs(row, self.refs)
         return row.last_seq
 
@@ -245,6 +254,7 @@ class Batch:
         self._name_places: list[int] = []
         self._names: list[bytes] = []
         self._sizes: list[int] = []
+        self._listing = ListingArguments()
 
     @property
     def sessions(self) -> AbstractSet[str]:
@@ -255,7 +265,7 @@ class Batch:
         """Return the row of a session, including the changes of this batch."""
         return self._cache.get(session).row
 
-    def extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int) -> None:
+    def extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE) -> None:
         """Append records to a log."""
         place = self._places.get(row.key)
         if place is None:
@@ -270,6 +280,8 @@ class Batch:
             self._bodies.append(body)
             fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
+        if row.is_listed_anew(listed, at):
+            self._listing.add(place, listed, row.hour)
 
     def add_client_id(self, row: SessionRow, seq: int, client_id: bytes, digest: bytes) -> None:
         """Add the client id of a new record."""
@@ -286,9 +298,10 @@ class Batch:
             self._names.append(ref.sha256.encode())
             self._sizes.append(ref.size_bytes)
 
-    def blob_arguments(self) -> tuple[Any, ...]:
-        """Return the additional arguments of `holdfast.write_naming`; empty if no blobs are referenced."""
-        return (self._name_places, self._names, self._sizes) if self._names else ()
+    def more_arguments(self) -> tuple[Any, ...]:
+        """Return the additional arguments of `holdfast.write_naming` or `holdfast.write_listing`; mostly none."""
+        listing = self._listing.arguments()
+        return (self._name_places, self._names, self._sizes, *listing) if self._names or listing else ()
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the arguments of `holdfast.write` after the writer and the batch number."""

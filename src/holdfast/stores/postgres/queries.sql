@@ -33,13 +33,20 @@ WHERE created_at IS NOT NULL AND key = $1
 SELECT key, last_seq, owed, created_at, updated_at FROM holdfast.sessions
 WHERE created_at IS NOT NULL AND key > $1 ORDER BY key LIMIT $2
 
+-- list_labelled --
+-- Read sessions with their rows in the list; conditions and an order follow
+SELECT key, last_seq, owed, created_at, updated_at, opening, title, tags, metadata, model, used_hour
+FROM holdfast.sessions JOIN holdfast.labels ON session = number WHERE created_at IS NOT NULL
+
 -- list_pending --
 -- List the sessions with pending work
 SELECT key FROM holdfast.sessions WHERE owed > 0 ORDER BY key
 
 -- read_rows_of_sessions --
 -- Read the rows of some sessions for the row cache of a writer
-SELECT number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until
+SELECT number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until,
+    coalesce((SELECT l.opening <> '' FROM holdfast.labels AS l WHERE l.session = number), false),
+    coalesce((SELECT l.used_hour FROM holdfast.labels AS l WHERE l.session = number), -1)
 FROM holdfast.sessions WHERE key = ANY ($1)
 
 -- find_client_ids --
@@ -86,7 +93,9 @@ SET version = s.version + 1, fence = s.fence + 1, owner = $3, instance = $4::tex
     lease_until = coalesce($6::float8, extract(epoch FROM clock_timestamp())::float8) + $5
 WHERE s.owner IS NULL OR (s.owner = $3 AND s.instance = $4::text::uuid)
    OR s.lease_until <= coalesce($6::float8, extract(epoch FROM clock_timestamp())::float8)
-RETURNING number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until
+RETURNING number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until,
+    coalesce((SELECT l.opening <> '' FROM holdfast.labels AS l WHERE l.session = number), false),
+    coalesce((SELECT l.used_hour FROM holdfast.labels AS l WHERE l.session = number), -1)
 
 -- renew_lease --
 -- Extend a lease
@@ -98,7 +107,9 @@ RETURNING owner, lease_until
 -- Release a lease
 UPDATE holdfast.sessions SET version = version + 1, owner = NULL, instance = NULL, lease_until = 0
 WHERE key = $1 AND fence = $2 AND owner IS NOT NULL
-RETURNING number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until
+RETURNING number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until,
+    coalesce((SELECT l.opening <> '' FROM holdfast.labels AS l WHERE l.session = number), false),
+    coalesce((SELECT l.used_hour FROM holdfast.labels AS l WHERE l.session = number), -1)
 
 -- list_lease_holders --
 -- List the holders of leases; an expired lease belongs to its holder until it is taken
@@ -133,14 +144,18 @@ UPDATE holdfast.snapshots SET crc32 = $2 WHERE session = $1
 
 -- lock_session --
 -- Lock the row of a session
-SELECT number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until
+SELECT number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until,
+    coalesce((SELECT l.opening <> '' FROM holdfast.labels AS l WHERE l.session = number), false),
+    coalesce((SELECT l.used_hour FROM holdfast.labels AS l WHERE l.session = number), -1)
 FROM holdfast.sessions WHERE key = $1 FOR UPDATE
 
 -- update_session --
 -- Save the row of a session under a new version
 UPDATE holdfast.sessions
 SET version = version + 1, last_seq = $2, owed = $3, created_at = $4, updated_at = $5 WHERE number = $1
-RETURNING number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until
+RETURNING number, key, version, last_seq, owed, created_at, updated_at, fence, owner, instance::text, lease_until,
+    coalesce((SELECT l.opening <> '' FROM holdfast.labels AS l WHERE l.session = number), false),
+    coalesce((SELECT l.used_hour FROM holdfast.labels AS l WHERE l.session = number), -1)
 
 -- find_change --
 -- Read the result of a change by its token
@@ -333,6 +348,21 @@ DELETE FROM holdfast.sessions WHERE number = $1
 -- set_key --
 -- Rename a session
 UPDATE holdfast.sessions SET key = $2 WHERE number = $1
+
+-- upsert_listing --
+-- Write the row of a session in the list of sessions
+INSERT INTO holdfast.labels AS l (session, opening, title, tags, metadata, model, used_hour)
+VALUES ($1, $2, '', '{}', '', '', $3)
+ON CONFLICT (session) DO UPDATE SET used_hour = greatest(l.used_hour, excluded.used_hour),
+    opening = CASE WHEN l.opening = '' THEN excluded.opening ELSE l.opening END
+
+-- set_labels --
+-- Set the labels of a session
+UPDATE holdfast.labels SET title = $2, tags = $3, metadata = $4 WHERE session = $1
+
+-- set_model --
+-- Set the configured model of a session
+UPDATE holdfast.labels SET model = $2 WHERE session = $1
 
 -- ==== Notifications ====
 

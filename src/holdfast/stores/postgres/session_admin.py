@@ -20,7 +20,9 @@ from holdfast.core.integrity.reconcile import (
 )
 from holdfast.errors import BadInputError, SeqMovedError
 from holdfast.ports import Quarantined, Segment
+from holdfast.stores.listing import listing_change
 from holdfast.stores.postgres import leases
+from holdfast.stores.postgres.directory import write_row
 from holdfast.stores.postgres.leases import extend, insert_records
 from holdfast.stores.postgres.migrations import SQL
 from holdfast.stores.rows import SessionRow, check_not_sealed, is_intact, not_next_error, record_crc32
@@ -208,6 +210,7 @@ _DELETE_REST = tuple(
         "segments",
         "blob_names",
         "blobs_unknown",
+        "labels",
     )
 )
 
@@ -224,6 +227,9 @@ async def adopt(connection: "Connection", row: SessionRow, records: Sequence[Log
     await insert_refs(connection, row.number, refs_in(logged.record for logged in records))
     for logged in records:
         row.extend(1, owed(logged.record), logged.at)
+    change = listing_change(logged.record for logged in records)
+    if row.is_listed_anew(change, row.updated_at):
+        await write_row(connection, row.number, change, row.hour)
     return row.last_seq
 
 

@@ -66,7 +66,8 @@ def _call(function: str, parameters: int) -> str:
     return f"SELECT refused, now FROM holdfast.{function}({places})"  # noqa: S608 - constant function names
 
 
-_WRITE, _WRITE_NAMING = _call("write", 16), _call("write_naming", 19)
+# By the number of further arguments: none, those of blobs, those of blobs and of the list of sessions.
+_WRITES = {0: _call("write", 16), 3: _call("write_naming", 19), 11: _call("write_listing", 27)}
 _SETTLE = SQL["settle_batch"]
 
 
@@ -249,9 +250,9 @@ class Writer:
         self._number += 1
         refused: Collection[int] | None
         try:
-            blob_arguments = batch.blob_arguments()
-            write = _WRITE_NAMING if blob_arguments else _WRITE
-            answer = await connection.fetchrow(write, self._instance, self._number, *batch.arguments(), *blob_arguments)
+            more = batch.more_arguments()
+            values = (self._instance, self._number, *batch.arguments(), *more)
+            answer = await connection.fetchrow(_WRITES[len(more)], *values)
             assert answer is not None, "a function with OUT parameters has one row"
             refused = answer["refused"]
             self._ahead_seconds = answer["now"] - time.monotonic()

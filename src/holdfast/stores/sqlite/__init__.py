@@ -21,10 +21,24 @@ from holdfast.core.integrity.reconcile import LogRepair
 from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoppingError, StoreFullError, StorePathError
-from holdfast.ports import Admission, Clock, Hit, Lease, Quarantined, RowCheck, Segment, SessionInfo, Snapshot
+from holdfast.ports import (
+    Admission,
+    Clock,
+    Hit,
+    Lease,
+    Quarantined,
+    RowCheck,
+    Segment,
+    SessionFilter,
+    SessionInfo,
+    SessionOrder,
+    SessionPage,
+    Snapshot,
+)
 from holdfast.stores.feeds import Feed, FeedRegistry
+from holdfast.stores.listing import listing_change
 from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, open_call_error, seal_record
-from holdfast.stores.sqlite import blob_refs, inspect, reading, session_admin
+from holdfast.stores.sqlite import blob_refs, directory, inspect, reading, session_admin
 from holdfast.stores.sqlite import search as search_index
 from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.file import OUT_OF_SPACE, BusyHandler, check_path, connect, full, prepare
@@ -92,9 +106,9 @@ class SqliteStore:
         body = body_of(session, record)
         client_id = client_id_of(record)
         room = self._bounds.inputs_waiting_max if owed(record) else None
-        refs = refs_of(record)
+        refs, listed = refs_of(record), listing_change((record,))
         return await self._writer.run(
-            lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room, refs=refs),
+            lambda batch: batch.admit(session, body, client_id, inputs_waiting_max=room, refs=refs, listed=listed),
             size_bytes=len(body),
         )
 
@@ -102,9 +116,12 @@ class SqliteStore:
         """Append inbox records atomically; see `Appends.extend`."""
         check_key(session)
         bodies = [body_of(session, record) for record in records]
-        client_ids, refs = [client_id_of(record) for record in records], refs_in(records)
+        client_ids, (added, refs) = [client_id_of(record) for record in records], append_bookkeeping(records)
+        room, listed = self._bounds.inputs_waiting_max, listing_change(records)
         return await self._writer.run(
-            lambda batch: batch.extend(session, bodies, client_ids, after=after, refs=refs),
+            lambda batch: batch.extend(
+                session, bodies, client_ids, after=after, owed=added, inputs_waiting_max=room, refs=refs, listed=listed
+            ),
             size_bytes=sum(map(len, bodies)),
         )
 
@@ -119,9 +136,9 @@ class SqliteStore:
         check_key(lease.session)
         bodies = [body_of(lease.session, record) for record in records]
         added, refs = append_bookkeeping(records)
-        size_bytes = sum(map(len, bodies))
+        size_bytes, listed = sum(map(len, bodies)), listing_change(records)
         return await self._writer.run(
-            lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs),
+            lambda batch: batch.append(lease, bodies, after=after, owed=added, refs=refs, listed=listed),
             size_bytes=size_bytes,
             # Replies would use up the reserve.
             ends_turn=added < 0 and size_bytes <= TURN_END_BYTES_MAX and not _has_reply(records),
@@ -265,6 +282,12 @@ class SqliteStore:
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:
         """Return sessions in order of their keys."""
         return await self._read(lambda db: reading.sessions(db, after, limit))
+
+    async def list_sessions(
+        self, wanted: SessionFilter, *, order: SessionOrder, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """Return a page of sessions with their labels; see `Directory.list_sessions`."""
+        return await self._read(lambda db: directory.list_sessions(db, wanted, order, after, limit))
 
     async def pending(self) -> list[str]:
         """Return the keys of all sessions with pending work, in order."""

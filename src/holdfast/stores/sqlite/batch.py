@@ -15,8 +15,10 @@ import apsw
 from holdfast.errors import ClientIdReusedError, StoreFullError
 from holdfast.ports import Admission, Lease, Segment, SessionInfo, Snapshot
 from holdfast.stores.feeds import NewRow
+from holdfast.stores.listing import NO_CHANGE, ListingChange
 from holdfast.stores.rows import SessionRow, record_crc32
 from holdfast.stores.sqlite.blob_refs import add_blob_refs, insert_refs, seal_rows
+from holdfast.stores.sqlite.directory import write_row
 from holdfast.stores.sqlite.inspect import RecentEnds, end_of_log
 from holdfast.stores.sqlite.process_lock import Instances
 from holdfast.stores.sqlite.search import Slice, write_slice
@@ -39,7 +41,9 @@ def _by_size(columns: int, sql: str) -> dict[int, str]:
 
 _SELECT_ROW = """
     SELECT key, number, (SELECT max(seq) FROM records WHERE session = number),
-           owed, created_at, fence, owner, instance, lease_until
+           owed, created_at, fence, owner, instance, lease_until,
+           coalesce((SELECT opening <> '' FROM labels WHERE session = number), 0),
+           coalesce((SELECT used_hour FROM labels WHERE session = number), -1)
     FROM sessions WHERE key = ?
 """
 # The first seq and the count show whether a seq is missing.
@@ -164,7 +168,7 @@ class RowCache:
 
 
 def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[int, RecentEnds]) -> SessionRow:
-    key, number, older, owed, created_at, fence, owner, instance, lease_until = found
+    key, number, older, owed, created_at, fence, owner, instance, lease_until, has_opening, hour = found
     return SessionRow(
         key=key,
         number=number,
@@ -175,6 +179,8 @@ def _row_of(db: apsw.Connection, found: tuple[Any, ...], recent_ends: Mapping[in
         owner=owner,
         instance=instance,
         lease_until=lease_until,
+        has_opening=bool(has_opening),
+        hour=hour,
     )
 
 
@@ -201,6 +207,7 @@ class Batch:
         *,
         inputs_waiting_max: int | None,
         refs: Sequence[BlobRef] = (),
+        listed: ListingChange = NO_CHANGE,
     ) -> Admission:
         """Append an inbox record unless its client id is known. The number of pending inputs is bounded."""
         row = self._row(session)
@@ -214,25 +221,36 @@ class Batch:
                 return Admission(seq, is_new=False)
         if inputs_waiting_max is not None:
             row.check_queue(inputs_waiting_max)
-        self._extend(row, (body,), owed=0 if inputs_waiting_max is None else 1)
+        self._extend(row, (body,), 0 if inputs_waiting_max is None else 1, listed)
         if client_id:
             self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, row.last_seq, digest))
         if refs:
             insert_refs(self._db, row.number, refs)
         return Admission(row.last_seq, is_new=True)
 
-    def extend(
-        self, session: str, bodies: Sequence[bytes], client_ids: Sequence[str], *, after: int, refs: Sequence[BlobRef]
+    def extend(  # noqa: PLR0913 - the bookkeeping of several records at once
+        self,
+        session: str,
+        bodies: Sequence[bytes],
+        client_ids: Sequence[str],
+        *,
+        after: int,
+        owed: int,
+        inputs_waiting_max: int,
+        refs: Sequence[BlobRef],
+        listed: ListingChange,
     ) -> int:
         """Append inbox records after the last seq. Client ids are empty or new."""
         row = self._row(session)
         row.check_after(after)
+        if owed:
+            row.check_queue(inputs_waiting_max)
         for client_id in filter(None, client_ids if row.number else ()):
             known = self._db.execute(_SELECT_CLIENT_ID, (row.number, client_id)).get
             if known is not None:
                 raise ClientIdReusedError(session, client_id, known[0])
         if bodies:
-            self._extend(row, bodies, owed=0)
+            self._extend(row, bodies, owed, listed)
         for seq, client_id, body in zip(range(after + 1, row.last_seq + 1), client_ids, bodies, strict=True):
             if client_id:
                 self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, seq, sha256(body).digest()))
@@ -241,14 +259,21 @@ class Batch:
         return row.last_seq
 
     def append(
-        self, lease: Lease, bodies: Sequence[bytes], *, after: int, owed: int, refs: Sequence[BlobRef] = ()
+        self,
+        lease: Lease,
+        bodies: Sequence[bytes],
+        *,
+        after: int,
+        owed: int,
+        refs: Sequence[BlobRef] = (),
+        listed: ListingChange = NO_CHANGE,
     ) -> int:
         """Append work records under a lease."""
         row = self._row(lease.session)
         row.check_lease(lease)
         row.check_after(after)
         if bodies:
-            self._extend(row, bodies, owed)
+            self._extend(row, bodies, owed, listed)
         if refs:
             insert_refs(self._db, row.number, refs)
         return row.last_seq
@@ -343,7 +368,7 @@ class Batch:
             row.number = self._cache.next_number(self._db)
         self._changed[row.key] = row
 
-    def _extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int) -> None:
+    def _extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE) -> None:
         if owed or row.last_seq == 0:
             self._save(row)
         at, number = self._now, row.number
@@ -352,6 +377,8 @@ class Batch:
             self._records += (number, seq, at, record_crc32(number, seq, at, body), body)
             fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
+        if row.is_listed_anew(listed, at) and not self._uses_reserve:
+            write_row(self._db, number, listed, row.hour)
         self.records_added += len(bodies)
 
 

@@ -25,9 +25,15 @@ _LATER_TABLES = {
     "segments": "session, first, last, name, sha256, size",
     "quarantine": "number INTEGER PRIMARY KEY, session, seq, at, crc32, body, why, since",
     "blob_names": "session, sha256, size",
+    "session_tags": "tag, session",
 }
 # Older layouts have no blob references, so no session is scanned.
 _NO_BLOBS_KNOWN = "CREATE TEMP VIEW blobs_unknown AS SELECT number AS session FROM sessions"
+# Older layouts have no labels. In one hour, all sessions are sorted by the time of their last change.
+_NO_LABELS_KNOWN = (
+    "CREATE TEMP VIEW labels AS SELECT number AS session, '' AS opening, '' AS title, '[]' AS tags,"
+    " '{}' AS metadata, NULL AS model, 0 AS used_hour FROM sessions"
+)
 
 
 class SqliteView(SqliteStore):
@@ -61,6 +67,8 @@ class SqliteView(SqliteStore):
                 db.execute(f"CREATE TEMP TABLE {table} ({columns})")
         if not _has(db, "blobs_unknown"):
             db.execute(_NO_BLOBS_KNOWN)
+        if not _has(db, "labels"):
+            db.execute(_NO_LABELS_KNOWN)
         db.execute("PRAGMA query_only = ON")
         return db
 

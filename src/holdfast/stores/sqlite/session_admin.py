@@ -21,9 +21,11 @@ from holdfast.core.integrity.reconcile import (
 )
 from holdfast.errors import BadInputError, SeqMovedError
 from holdfast.ports import Quarantined
+from holdfast.stores.listing import listing_change
 from holdfast.stores.rows import SessionRow, check_not_sealed, is_intact, record_crc32
 from holdfast.stores.sqlite.batch import move_recent_apart
 from holdfast.stores.sqlite.blob_refs import insert_refs, sealed_until
+from holdfast.stores.sqlite.directory import write_row
 from holdfast.stores.sqlite.search import ROW_BITS
 from holdfast.types.records import DamageSetAside, Logged, client_id_of, encode_record, owed, refs_in
 
@@ -167,6 +169,9 @@ def adopt(db: apsw.Connection, row: SessionRow, records: Sequence[Logged]) -> in
             db.execute(_INSERT_CLIENT_ID, (row.number, client_id, logged.seq, digest))
         row.extend(1, owed(logged.record), logged.at)
     insert_refs(db, row.number, refs_in(logged.record for logged in records))
+    change = listing_change(logged.record for logged in records)
+    if records and row.is_listed_anew(change, row.updated_at):
+        write_row(db, row.number, change, row.hour)
     return row.last_seq
 
 
@@ -190,7 +195,7 @@ def delete_some(db: apsw.Connection, row: SessionRow) -> bool:
         left -= db.changes()
     if left <= 0:
         return True
-    for table in ("snapshots", "client_ids", "segments", "blob_names", "blobs_unknown"):
+    for table in ("snapshots", "client_ids", "segments", "blob_names", "blobs_unknown", "labels", "session_tags"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (row.number,))  # noqa: S608 - constant table names
     db.execute("DELETE FROM sessions WHERE number = ?", (row.number,))
     return False

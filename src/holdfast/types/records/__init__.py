@@ -15,6 +15,7 @@ from holdfast.types.records.base import DamageSetAside, NoticePosted, Record, Se
 from holdfast.types.records.inbox import (
     AnswerLinked,
     ApprovalAnswered,
+    BranchSwitched,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -28,6 +29,8 @@ from holdfast.types.records.inbox import (
     PayloadStored,
     ResultSubmitted,
     SessionConfigured,
+    SessionLabelled,
+    SessionLinked,
     Trigger,
 )
 from holdfast.types.records.turn import (
@@ -74,6 +77,7 @@ __all__ = [
     "AttemptAbandoned",
     "AttemptFailed",
     "AttemptStarted",
+    "BranchSwitched",
     "CancelRequested",
     "ClientCompacted",
     "ClientResumed",
@@ -112,6 +116,8 @@ __all__ = [
     "RungStarted",
     "SegmentSealed",
     "SessionConfigured",
+    "SessionLabelled",
+    "SessionLinked",
     "StepRecord",
     "SummaryKind",
     "SummaryRefused",
@@ -139,10 +145,13 @@ __all__ = [
 # Appended by anyone, at any time.
 InboxRecord: TypeAlias = (
     SessionConfigured
+    | SessionLabelled
+    | SessionLinked
     | InputAdmitted
     | MessageAppended
     | PayloadStored
     | MessagesRetracted
+    | BranchSwitched
     | CancelRequested
     | CompactionRequested
     | CompactionUndone
@@ -239,6 +248,7 @@ def turn_of(record: AnyRecord) -> int | None:
     match record:
         case (
             SessionConfigured()
+            | SessionLabelled()
             | InputAdmitted()
             | MessageAppended()
             | PayloadStored()

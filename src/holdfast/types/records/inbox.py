@@ -1,5 +1,6 @@
 """Inbox records: requests to a session. Anyone may append these, at any time."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from holdfast.types.limits import Learned
@@ -20,6 +21,19 @@ class SessionConfigured(Record, frozen=True):
     settings: Settings | None = None
     # The tools of the process that it may use, by name; None: all.
     tool_names: tuple[str, ...] | None = None
+
+
+class SessionLabelled(Record, frozen=True):
+    """Title, tags and metadata of the session, all of them as they are from here on.
+
+    They are for people and programs that list sessions; no model is shown them. Without a title, one is made from the
+    first message.
+    """
+
+    title: str = ""
+    # Sorted, without repetitions.
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
 
 
 class InputAdmitted(Record, frozen=True):
@@ -75,6 +89,27 @@ class MessagesRetracted(Record, frozen=True):
     # The generation that this returns to, with its pins; 0: the same.
     generation: int = 0
     pins: tuple[int, ...] = ()
+    # The retracted messages are a branch: they can be shown again in place of those that follow.
+    is_branch: bool = False
+    # Retracted inputs from before `after`: they were admitted there, and their turns started later.
+    inputs: tuple[int, ...] = ()
+
+
+class BranchSwitched(MessagesRetracted, frozen=True):
+    """The conversation continues from the last record of a branch, `after`, with the view as it was there.
+
+    The messages since then are a branch of their own. Without effect if that branch is not known.
+    """
+
+
+class SessionLinked(Record, frozen=True):
+    """A tool call runs another session: this one waits for the answer there. Written before the other is used."""
+
+    turn: int
+    call_id: str
+    # The key of the other session, and the name of the tool.
+    session: str
+    tool: str
 
 
 class CancelRequested(Record, frozen=True):

@@ -1,0 +1,72 @@
+"""Lists of sessions: a row, and the filter and order of a list."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.ports.store import SessionInfo
+
+
+class SessionOrder(StrEnum):
+    """Order of a list of sessions."""
+
+    KEY = "key"
+    # Newest change first.
+    RECENT = "recent"
+
+
+class ListedSession(SessionInfo, frozen=True):
+    """A session in a list, with its labels. The title is the given one, or made from the first message."""
+
+    title: str = ""
+    # True if the title was made, not given.
+    is_title_made: bool = False
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
+    # The model that the session was configured with; None: that of the process.
+    model: str | None = None
+    # Where a list in the order of the last change continues after this row; of no meaning elsewhere.
+    cursor: str = ""
+
+
+class SessionFilter(msgspec.Struct, frozen=True):
+    """Filter of a list of sessions; an empty field matches every session."""
+
+    # Keys with this beginning, and keys with none of these.
+    prefix: str = ""
+    prefixes_left_out: tuple[str, ...] = ()
+    # The title, the key or a tag contains this, in any case.
+    text: str = ""
+    # All of these tags.
+    tags: tuple[str, ...] = ()
+    # The configured model.
+    model: str = ""
+    # True: a message or a request has no outcome yet; False: none; None: either.
+    is_pending: bool | None = None
+
+    def accepts(self, row: ListedSession) -> bool:
+        """Return whether a session matches."""
+        return (
+            row.key.startswith(self.prefix)
+            and not row.key.startswith(self.prefixes_left_out)
+            and set(self.tags) <= set(row.tags)
+            and (not self.model or row.model == self.model)
+            and self.is_pending in (None, row.owed > 0)
+            and self.matches_text(row)
+        )
+
+    def matches_text(self, row: ListedSession) -> bool:
+        """Return whether the text is in the title, the key or a tag."""
+        wanted = self.text.casefold()
+        return not wanted or any(wanted in one.casefold() for one in (row.key, row.title, *row.tags))
+
+
+class SessionPage(msgspec.Struct, frozen=True):
+    """A page of a list. `next` is where the next page starts; None at the end.
+
+    A page may be shorter than its limit and have a next one: a list reads a bounded number of rows.
+    """
+
+    sessions: list[ListedSession]
+    next: str | None = None
