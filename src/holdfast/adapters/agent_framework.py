@@ -12,10 +12,9 @@ from agent_framework import HistoryProvider, Message
 
 from holdfast.adapters.blocking import Client as BlockingClient
 from holdfast.adapters.blocking import calls_of
-from holdfast.adapters.records import append_repeatedly, as_messages, entry_drafts
+from holdfast.adapters.records import append_repeatedly, as_messages, entry_drafts, newest_entries
 from holdfast.runtime.sessions.appending import Draft, StoredMessage, session_key
 from holdfast.runtime.sessions.client import Client
-from holdfast.runtime.sessions.session import Session
 from holdfast.types.messages import Message as OwnMessage
 from holdfast.types.messages import Text, ToolCall, ToolOutcome, ToolResult
 
@@ -79,28 +78,17 @@ class HoldfastHistoryProvider(HistoryProvider):
 
     async def _stored(self, session_id: str | None) -> list[StoredMessage]:
         session = await self._client.session(self.key(session_id))
-        return [one for one in await session.stored() if one.tag == TAG]
+        return await newest_entries(session, TAG, None)
 
     async def _save(self, session_id: str | None, given: Sequence[Mapping[str, Any]]) -> None:
         session = await self._client.session(self.key(session_id))
 
         async def build(last: int) -> list[Draft]:
-            tail = await _newest(session, len(given) + 1) if last else []
+            tail = [_decoded(one) for one in await newest_entries(session, TAG, len(given) + 1)] if last else []
             fresh = given[overlap(tail, given) :]
             return [draft for one in fresh for draft in _drafts(one)]
 
         await append_repeatedly(session, build)
-
-
-async def _newest(session: Session, count: int) -> list[Mapping[str, Any]]:
-    """Return the newest messages of a session, in order. More records are read if some are not messages."""
-    limit = count
-    while True:
-        stored = await session.stored(limit=limit)
-        found = [_decoded(one) for one in stored if one.tag == TAG]
-        if len(found) >= count or len(stored) < limit:
-            return found[-count:]
-        limit *= 2
 
 
 def overlap(tail: Sequence[Mapping[str, Any]], given: Sequence[Mapping[str, Any]]) -> int:

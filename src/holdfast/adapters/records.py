@@ -80,6 +80,19 @@ async def newest_of(session: Session, tag: str, last: int) -> StoredMessage | No
         limit *= 2
 
 
+async def newest_entries(session: Session, tag: str, count: int | None) -> list[StoredMessage]:
+    """Return the newest entries with a tag in order, or all. More records are read where some are not entries."""
+    limit = count
+    while True:
+        stored = await session.stored(limit=limit)
+        found = [one for one in stored if one.tag == tag]
+        if count is None or limit is None:
+            return found
+        if len(found) >= count or len(stored) < limit:
+            return found[len(found) - min(count, len(found)) :]
+        limit *= 2
+
+
 async def sessions_below(client: Client, prefix: str) -> AsyncIterator[SessionInfo]:
     """Yield the sessions whose keys begin with a prefix, ordered by key."""
     after = prefix[:-1]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.adapters.records import append_repeatedly, newest_of
+from holdfast.adapters.records import append_repeatedly, newest_entries, newest_of
 from holdfast.runtime.sessions.appending import Draft, StoredMessage
 from holdfast.runtime.sessions.session import Session
 
@@ -59,13 +59,7 @@ async def _versions(session: Session, tag: str, last: int) -> list[Version]:
     version = _decode(newest)
     if not version.depth:
         return [version]
-    limit = version.depth + 1
-    while True:
-        stored = await session.stored(limit=limit)
-        found = [_decode(one) for one in stored if one.tag == tag]
-        if len(found) > version.depth or len(stored) < limit:
-            return found[-version.depth - 1 :]
-        limit *= 2
+    return [_decode(one) for one in await newest_entries(session, tag, version.depth + 1)]
 
 
 def _decode(stored: StoredMessage) -> Version:
