@@ -8,6 +8,11 @@ import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast.blocking
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -68,3 +73,17 @@ def run_page(page: str, folder: Path, **environment: str) -> tuple[str, str]:
     run = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout, shown
+
+
+def count_reads(client: holdfast.blocking.Client, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the records that the store reads, in the last number of the list that is returned."""
+    store, counts = client.client.engine.store, [0]
+    read = store.read
+
+    async def counted(key: str, *, after: int = 0, limit: int | None = None) -> Any:
+        found = await read(key, after=after, limit=limit)
+        counts[-1] += len(found)
+        return found
+
+    monkeypatch.setattr(store, "read", counted)
+    return counts
