@@ -6,7 +6,8 @@ import { el, fill } from "./dom.js";
 import { importSession } from "./files.js";
 import { HealthView } from "./health.js";
 import { icon } from "./icons.js";
-import { Rail, newSession } from "./rail.js";
+import { newSession } from "./new_session.js";
+import { Rail } from "./rail.js";
 import { go, onPlace, place } from "./router.js";
 import { SearchView } from "./search.js";
 import { SessionView } from "./session_view.js";
@@ -117,6 +118,9 @@ class Shell {
       { keys: "4", words: "notices", act: () => session()?.goTo("notices") },
       { keys: "c", words: "compact, with a preview", act: () => session()?.actions.compact() },
       { keys: "u", words: "undo the compaction", act: () => session()?.actions.undo() },
+      { keys: "e", words: "model and system text", act: () => session()?.actions.settings() },
+      { keys: "f", words: "filter and order the sessions", act: () => this._rail.filter.open() },
+      { keys: "s", words: "the list of sessions; Space selects one", act: () => this._rail.focusList() },
       { keys: "x", words: "cancel open turns", act: () => session()?.actions.cancel() },
       { keys: "h", words: "nodes and health", act: () => go("#/health") },
       { keys: "g", words: "all sessions", act: () => go("#/") },

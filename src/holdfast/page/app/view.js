@@ -49,7 +49,7 @@ export class ViewTab {
       ),
       this._past.node,
     );
-    model.addEventListener("detail", () => this._refresh(), { signal: this._stop.signal });
+    model.addEventListener("view", () => this._refresh(), { signal: this._stop.signal });
     this._refresh();
   }
 

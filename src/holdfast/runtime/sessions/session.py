@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from holdfast.core.fold.session_state import Turn
+from holdfast.core.view import origins_in_view
 from holdfast.errors import BadInputError, HoldfastError, StoreDamagedError, TurnFailedError
 from holdfast.ports import Attachment, Feed, Hit, ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.engine.context import Engine
@@ -335,6 +336,7 @@ class Session(Appending):
         known = await self._engine.learning.known(self._engine.models(log.turn.model)[0])
         prepared = prepare(log, self._engine, known)
         sizes = prepared.sizes if is_whole else sizes_at_least(prepared.sizes, log.turn)
+        origins = origins_in_view(log.tail, log.turn, pinned=log.pinned)
         return View(
             system=prepared.request.system,
             messages=prepared.request.messages,
@@ -350,6 +352,8 @@ class Session(Appending):
             spent_on_notes=log.turn.spent_on_notes,
             first=first,
             is_whole=is_whole,
+            # Instructions of a proxied client come first.
+            origins=(0,) * (len(prepared.request.messages) - len(origins)) + origins,
         )
 
     async def generation(self) -> int:
