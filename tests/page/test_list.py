@@ -1,4 +1,4 @@
-"""The list of sessions in a browser: what a row says, filters and order, several at once; and the truth while it loads."""
+"""The list of sessions in a browser: rows, filters, order, several at once; and the truth while it loads."""
 
 import asyncio
 import json

@@ -22,7 +22,7 @@ from holdfast.gateway.api import (
     history,
     layers,
     messages,
-    recent,
+    overview,
     report_schemas,
     schemas,
     sessions,
@@ -54,10 +54,10 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/recent",
-        recent.list_recent,
+        overview.list_recent,
         "List the sessions of this key, last used first, with first words and cost, and the number of all.",
-        recent.RecentSessions,
-        query=recent.RecentQuery,
+        overview.RecentSessions,
+        query=overview.RecentQuery,
     ),
     Route(
         "PUT",
@@ -327,10 +327,10 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/search",
-        sessions.search_all,
-        "Search all sessions of this key.",
-        schemas.HitsOfAll,
-        query=schemas.SearchQuery,
+        overview.search_all,
+        "Search all sessions of this key: words or an exact phrase, by date, key and author.",
+        overview.HitsOfAll,
+        query=overview.SearchAllQuery,
     ),
     Route(
         "GET",
@@ -340,6 +340,13 @@ ROUTES: tuple[Route, ...] = (
         None,
         query=schemas.WatchAllQuery,
         may_stream=True,
+    ),
+    Route(
+        "GET",
+        "/overview",
+        overview.show_overview,
+        "Get the gateway at a glance: sessions, turns, faults by model, rescues by cause, storage.",
+        overview.Overview,
     ),
     Route(
         "GET",

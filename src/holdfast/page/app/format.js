@@ -77,6 +77,7 @@ export function age(at, now = Date.now() / 1_000) {
 
 /** Format a short duration. @param {number} seconds */
 export function took(seconds) {
+  if (seconds > 0 && seconds < 0.0095) return `${(seconds * 1_000).toFixed(1)} ms`;
   if (seconds < 0.95) return `${Math.round(seconds * 1_000)} ms`;
   if (seconds < 59.5) return `${trimmed(seconds)} s`;
   if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;

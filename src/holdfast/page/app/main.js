@@ -5,6 +5,7 @@ import { askLine, toastPlace } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { importSession } from "./files.js";
 import { HealthView } from "./health.js";
+import { HomeView } from "./home.js";
 import { icon } from "./icons.js";
 import { newSession } from "./new_session.js";
 import { Rail } from "./rail.js";
@@ -25,7 +26,7 @@ const CONNECTION = {
 };
 
 /** @type {Record<string, string>} */
-const NAMES = { health: "Nodes and health", search: "Search" };
+const NAMES = { health: "Nodes and health", search: "Search", home: "Overview", overview: "Overview" };
 
 class Shell {
   constructor() {
@@ -63,6 +64,11 @@ class Shell {
         el(
           "nav",
           { class: "top-nav", "aria-label": "Page" },
+          el(
+            "a",
+            { class: "quiet icon-button", href: "#/home", "aria-label": "Overview", title: "Overview (o)" },
+            icon("home"),
+          ),
           el(
             "a",
             {
@@ -123,6 +129,7 @@ class Shell {
       { keys: "s", words: "the list of sessions; Space selects one", act: () => this._rail.focusList() },
       { keys: "x", words: "cancel open turns", act: () => session()?.actions.cancel() },
       { keys: "h", words: "nodes and health", act: () => go("#/health") },
+      { keys: "o", words: "overview", act: () => go("#/home") },
       { keys: "g", words: "all sessions", act: () => go("#/") },
     ];
   }
@@ -142,8 +149,8 @@ class Shell {
       this._put(new HealthView());
     } else if (where.view === "search" && !(this._view instanceof SearchView)) {
       this._put(new SearchView());
-    } else if (where.view === "home") {
-      this._put(null);
+    } else if ((where.view === "home" || where.view === "overview") && !(this._view instanceof HomeView)) {
+      this._put(new HomeView(this._sessions));
     }
     this._view?.show?.(where);
     this._rail.mark(where.view === "session" ? where.key : "");
@@ -155,7 +162,7 @@ class Shell {
   _put(view) {
     this._view?.close();
     this._view = view;
-    fill(this._main, view?.node ?? home());
+    fill(this._main, view?.node);
   }
 
   _showConnection() {
@@ -184,37 +191,6 @@ class Shell {
     this._put(null);
     this._show();
   }
-}
-
-function home() {
-  return el(
-    "div",
-    { class: "home" },
-    el("img", { src: "/icon.svg", alt: "", width: "56", height: "56" }),
-    el("h1", {}, "Every session, still alive"),
-    el(
-      "p",
-      { class: "faint" },
-      "Choose a session, or start one. Records that leave the model's view stay readable here, verbatim.",
-    ),
-    el(
-      "p",
-      { class: "home-buttons" },
-      el(
-        "button",
-        { type: "button", class: "button is-main", on: { click: () => newSession() } },
-        icon("plus"),
-        "New session",
-      ),
-      el(
-        "button",
-        { type: "button", class: "button", on: { click: () => importSession() } },
-        icon("upload"),
-        "Import a session",
-      ),
-    ),
-    el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for keyboard shortcuts."),
-  );
 }
 
 const shell = new Shell();

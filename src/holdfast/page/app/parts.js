@@ -247,23 +247,10 @@ function buttons(record, seq, actions) {
     return el("span", { class: "row-buttons" }, excluder(seq, actions));
   }
   if (record.type !== "InputAdmitted") return null;
-  const isPinned = actions.isPinned(seq);
-  const label = isPinned ? "Pinned: stays in the view. Unpin" : "Pin: keep this message in the view";
   return el(
     "span",
     { class: "row-buttons" },
-    el(
-      "button",
-      {
-        type: "button",
-        class: `quiet icon-button${isPinned ? " is-on" : ""}`,
-        "aria-pressed": String(isPinned),
-        "aria-label": label,
-        title: label,
-        on: { click: () => actions.pin(seq, !isPinned) },
-      },
-      icon("pin"),
-    ),
+    pinner(seq, actions),
     el(
       "button",
       {
@@ -280,7 +267,25 @@ function buttons(record, seq, actions) {
 }
 
 /** @param {number} seq @param {RowActions} actions */
-function excluder(seq, actions) {
+export function pinner(seq, actions) {
+  const isPinned = actions.isPinned(seq);
+  const label = isPinned ? "Pinned: stays in the view. Unpin" : "Pin: keep this message in the view";
+  return el(
+    "button",
+    {
+      type: "button",
+      class: `quiet icon-button${isPinned ? " is-on" : ""}`,
+      "aria-pressed": String(isPinned),
+      "aria-label": label,
+      title: label,
+      on: { click: () => actions.pin(seq, !isPinned) },
+    },
+    icon("pin"),
+  );
+}
+
+/** @param {number} seq @param {RowActions} actions */
+export function excluder(seq, actions) {
   const isExcluded = actions.isExcluded(seq);
   const label = isExcluded ? "Left out of the view. Show it to the model again" : "Leave this out of the view";
   return el(

@@ -29,9 +29,7 @@ export function middle(text, name) {
 export function drawSession(one, { isCurrent, isSelected, isSelecting }) {
   const title = one.title || one.opening;
   const classes = ["rail-row", isCurrent && "is-current", isSelected && "is-selected", isSelecting && "is-selecting"];
-  const details = [one.model ? plain(one.model) : null, one.cost_usd ? money(one.cost_usd) : null].filter(Boolean);
   const isBusy = one.state !== undefined && one.state !== "rest";
-  const aside = [isBusy ? one.says : null, ...details].filter(Boolean);
   return el(
     "div",
     { class: classes.filter(Boolean).join(" "), "data-key": one.key },
@@ -49,7 +47,9 @@ export function drawSession(one, { isCurrent, isSelected, isSelecting }) {
       "span",
       { class: "rail-about" },
       title ? middle(one.key, "rail-key") : null,
-      aside.map((piece, place) => el("span", { class: place === 0 && isBusy ? "rail-says" : "rail-detail" }, piece)),
+      isBusy && one.says ? el("span", { class: "rail-says" }, plain(one.says)) : null,
+      one.model ? el("span", {}, plain(one.model)) : null,
+      one.cost_usd ? el("span", { class: "rail-cost" }, money(one.cost_usd)) : null,
     ),
     gaugeOf(one),
   );

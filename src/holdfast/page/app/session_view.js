@@ -87,6 +87,7 @@ export class SessionView {
     const name = DETAILS.has(place.tab) || place.tab in TABS ? place.tab : "timeline";
     const isSame = this._shown === name && !DETAILS.has(name);
     this._shown = name;
+    this.node.dataset.tab = name;
     this._showTabs(name);
     this._panel.setAttribute("aria-label", TABS[name] ?? (name === "turn" ? "Turn" : "Compaction"));
     if (!isSame) {
@@ -95,6 +96,7 @@ export class SessionView {
       fill(this._panel, this._tab.node);
       fill(this._tools, this._tab.tools);
     }
+    if (name === "view") this._tab?.show?.(place.rest);
     if (place.rest && name === "timeline") this._whenKnown(() => this._tab?.show?.(Number(place.rest)));
     this.composer.node.hidden = name !== "timeline";
   }
@@ -112,7 +114,7 @@ export class SessionView {
 
   /** @param {string} name @param {number} seq */
   _make(name, seq) {
-    if (name === "view") return new ViewTab(this.model);
+    if (name === "view") return new ViewTab(this.model, this.actions);
     if (name === "budgets") return new BudgetsTab(this.model);
     if (name === "notices") return new NoticesTab(this.model);
     if (name === "turn") return new TurnTab(this.model, seq);

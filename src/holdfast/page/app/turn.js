@@ -139,7 +139,7 @@ function figures(falls, ended, seconds) {
     [`${short(sum("input_tokens"))} / ${short(sum("output_tokens"))}`, "tokens in / out"],
     [usd ? money(usd) : "–", "cost"],
   ];
-  return el("div", { class: "figures" }, all.map(([said, words]) => el("p", { class: "figure" }, el("b", {}, said), el("span", {}, words))));
+  return el("div", { class: "figures is-small" }, all.map(([said, words]) => el("p", { class: "figure" }, el("b", {}, said), el("span", {}, words))));
 }
 
 /** @param {string} key @param {number} turn @param {AbortSignal} signal */
