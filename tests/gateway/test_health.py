@@ -9,7 +9,8 @@ import aiohttp
 
 from holdfast.config.schema import GatewaySettings, Settings
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.health import Checks, Inspection, Node
+from holdfast.gateway.health import Checks, Inspection, Node, StorageUse, storage_of
+from holdfast.gateway.http.keys import KeyFile
 from holdfast.runtime.engine.learning import LEARNED_KEY
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.testing.engines import ScriptedModel, refuses
@@ -160,3 +161,51 @@ async def test_the_operator_sees_claims_with_their_evidence_and_drops_them(tmp_p
     )
     assert (gone, after) == ({"model": issuer}, {"models": []})
     assert again.code == (404, "not_found")
+
+
+# --- at a glance ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_overview_counts_turns_faults_by_model_and_rescues_by_cause() -> None:
+    limited = refuses(429, "Rate limit reached", headers={"retry-after": "0"})
+    broken = refuses(401, "no such key")
+    script = ScriptedModel([limited, "rescued", "plain", broken])
+    async with a_gateway(script) as running:
+        for text in ("one", "two", "three"):
+            await running.client.send("telegram:42", text)
+        seen = (await running.client.get("/api/overview")).body
+
+    assert (seen["sessions"], seen["used_today"], seen["pending"]) == (1, 1, 0)
+    assert (seen["answered"], seen["failed"], seen["cancelled"]) == (2, 1, 0)
+    assert {(one["model"], one["kind"]): one["count"] for one in seen["faults"]} == {
+        (script.name, "rate_limit"): 1,
+        (script.name, "auth"): 1,
+    }
+    assert [(one["kind"], one["count"]) for one in seen["rescues"]] == [("rate_limit", 1)]
+    assert seen["storage"] is None
+
+
+async def test_the_overview_of_a_key_has_no_figures_of_another(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys")
+    alice, bob, operator = file.add("alice"), file.add("bob"), file.add("operator")
+    async with a_gateway(keys=tmp_path / "keys") as running:
+        await running.with_key(alice).send("of-alice", "hello")
+        figures = [
+            (seen["sessions"], seen["answered"])
+            for key in (alice, bob, operator)
+            if (seen := (await running.with_key(key).get("/api/overview")).body)
+        ]
+    assert figures == [(1, 1), (0, 0), (0, 1)]
+
+
+def test_the_storage_of_a_store_is_counted_by_part(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    (tmp_path / "store.db-blobs" / "ab").mkdir(parents=True)
+    for name, size in (("store.db", 100), ("store.db-wal", 20), ("store.db-blobs/ab/c", 7), ("store.db-keys", 3)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    (tmp_path / "another.db").write_bytes(b"x" * 1_000)
+    assert storage_of(store) == [
+        StorageUse("records", 120, 2),
+        StorageUse("blobs", 7, 1),
+        StorageUse("other", 3, 1),
+    ]

@@ -309,3 +309,35 @@ async def test_watches_over_all_sessions_are_bounded_like_other_streams() -> Non
         await eventually(lambda: running.gateway.state.tenant("").streams == 0)
 
     assert more.code == (429, "too_many")
+
+
+# --- the list of a screen -------------------------------------------------------------------------------------------
+
+
+async def test_the_recent_list_is_last_used_first_with_first_words_model_and_total() -> None:
+    async with a_gateway() as running:
+        await running.client.send("older", f"  remember   harbour\n= Kiel {'and more ' * 40}")
+        await running.client.ask("PUT", "/api/sessions/empty", {})
+        await running.client.send("newer", "what is harbour?")
+        await running.client.send("older", "again")
+        page = (await running.client.get("/api/recent?limit=2")).body
+        rest = (await running.client.get(f"/api/recent?limit=2&after={page['next']}")).body
+        bad = await running.client.get("/api/recent?after=nonsense")
+
+    rows = page["sessions"] + rest["sessions"]
+    assert [one["session"]["key"] for one in rows] == ["older", "newer", "empty"]
+    assert (page["total"], rest["total"], rest["next"]) == (3, 3, None)
+    assert rows[0]["opening"].startswith("remember harbour = Kiel and more")
+    assert len(rows[0]["opening"]) == 120
+    assert [one["opening"] for one in rows[1:]] == ["what is harbour?", ""]
+    assert [one["asked_model"] for one in rows] == ["sim", "sim", ""]
+    assert [one["cost_usd"] for one in rows] == [0.0, 0.0, 0.0]
+    assert bad.code == (422, "invalid")
+
+
+async def test_the_recent_list_has_no_sessions_of_another_key(tmp_path: Path) -> None:
+    path, made = keys(tmp_path, "alice", "bob")
+    async with a_gateway(keys=path) as running:
+        await running.with_key(made["alice"]).send("of-alice", "hello")
+        seen = (await running.with_key(made["bob"]).get("/api/recent")).body
+    assert (seen["sessions"], seen["total"]) == ([], 0)

@@ -24,15 +24,15 @@ _ASKED = [text.strip().format(tides=_TIDES) for who, text in _SAID if who == "yo
 _ANSWERED = [text.strip() for who, text in _SAID if who == "model"]
 # What a summary says of it all.
 _NOTES = next(text.strip() for who, text in _SAID if who == "summary")
-_OTHERS = (
-    "telegram:ada",
-    "build-agent:412",
-    "build-agent:413",
-    "support:7781",
-    "notes",
-    "telegram:grace",
-    "research:tides",
-)
+_OTHERS = {
+    "telegram:ada": "Remind me on Friday that the Aurora leaves berth 17.",
+    "build-agent:412": "Refactor the tide parser and keep its tests green.",
+    "build-agent:0413-f3b1a2c4d5e6f7a8:review": "Review the change to the tide parser.",
+    "support:7781": "The display in the pilot house shows yesterday's tides.",
+    "notes": "remember harbour = Kiel",
+    "telegram:grace": "Which berths are free tonight?",
+    "research:tides": "Collect the tide tables of the last ten years.",
+}
 
 
 def a_storied_model() -> FunctionModel:
@@ -69,8 +69,8 @@ def _says(text: str, request: Request) -> Reply:
 
 async def tell_story(running: Running) -> None:
     """Let it all happen."""
-    for key in _OTHERS:
-        await running.client.send(key, "Good evening.")
+    for key, asked in _OTHERS.items():
+        await running.client.send(key, asked)
     for asked in _ASKED[:4]:
         await running.client.send(KEY, asked)
     await running.client.post(f"/api/sessions/{KEY}/compact", {"focus": "berths and depths"})

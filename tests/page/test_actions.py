@@ -148,7 +148,7 @@ async def test_a_session_is_forked_exported_and_deleted(browsing: Browsing, tmp_
         await dialog.get_by_role("button", name="Cancel").click()
         await choose(page, "Delete…")
         await dialog.get_by_role("button", name="Delete permanently").click()
-        await expect(page.get_by_role("heading", name="Every session")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         await expect(page.locator(".rail-row")).to_have_count(1)
         gone = await running.client.get("/api/sessions/a%20fork")
     assert gone.status == 404

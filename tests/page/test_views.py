@@ -156,7 +156,7 @@ async def test_every_view_loads(browsing: Browsing) -> None:
     async with browsing.gateway() as running:
         await running.client.send(KEY, "remember harbour = Kiel")
         page = await browsing.open(running.url)
-        await expect(page.get_by_role("heading", name="Every session")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         await page.goto(f"{running.url}/{at(KEY)}")
         await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("I will remember")
         await expect(page.get_by_role("meter", name="Tokens")).to_be_visible()

@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
-from collections import deque
+import stat
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape as glob_escape
+from pathlib import Path
 from time import monotonic, time
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import HoldfastError, StoppingError
+from holdfast.gateway.tallies import Tallies
 from holdfast.ports import Clock, Log, SearchIndex
 from holdfast.runtime.engine.log import every_session, stand
 from holdfast.runtime.maintenance.doctor import Finding
@@ -36,13 +41,15 @@ class RecentFault(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """The newest faults recorded by this process."""
+    """The newest faults recorded by this process, and counts of all."""
 
     def __init__(self) -> None:
+        self.tallies = Tallies()
         self._faults: deque[RecentFault] = deque(maxlen=_FAULTS_MAX)
 
     def observe(self, session: str, logged: Logged) -> None:
         """Keep a record if it is a fault."""
+        self.tallies.observe(session, logged)
         match logged.record:
             case AttemptFailed(turn=turn, refusal=refusal, fault=fault):
                 kind = fault.kind
@@ -61,6 +68,40 @@ class Node(msgspec.Struct, frozen=True):
     owner: str
     is_alive: bool
     sessions: int
+
+
+class StorageUse(msgspec.Struct, frozen=True):
+    """Bytes on disk of a part of the store, and the number of its files."""
+
+    name: Literal["records", "blobs", "archive", "other"]
+    size_bytes: int
+    files: int
+
+
+_PARTS: dict[str, Literal["records", "blobs", "archive"]] = {
+    "": "records",
+    "-wal": "records",
+    "-shm": "records",
+    "-blobs": "blobs",
+    "-archive": "archive",
+}
+
+
+def storage_of(path: Path) -> list[StorageUse]:
+    """Return the sizes of a store file and of everything beside it that begins with its name."""
+    sizes: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for entry in path.parent.glob(f"{glob_escape(path.name)}*"):
+        name = _PARTS.get(entry.name.removeprefix(path.name), "other")
+        for one in entry.rglob("*") if entry.is_dir() else (entry,):
+            with suppress(OSError):
+                # A file may go while the folder is read.
+                found = one.stat()
+                if stat.S_ISREG(found.st_mode):
+                    sizes[name] += found.st_size
+                    files[name] += 1
+    names: tuple[Literal["records", "blobs", "archive", "other"], ...] = ("records", "blobs", "archive", "other")
+    return [StorageUse(name, sizes[name], files[name]) for name in names if files[name]]
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -84,6 +125,8 @@ class Inspection:
 
     nodes: Callable[[], Awaitable[list[Node]]]
     check: Check
+    # None: its size is not known here.
+    storage: Callable[[], Awaitable[list[StorageUse]]] | None = None
 
 
 class Checks:

@@ -10,6 +10,7 @@ once a second and only while a reader is connected.
 """
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,12 +26,13 @@ from holdfast.gateway.api.schemas import Budget, Gauge, SessionSummary
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.auth import Tenant
 from holdfast.ports import Log, SessionInfo
-from holdfast.runtime.engine.log import open_state, stand
+from holdfast.runtime.engine.log import last_known, open_state, stand, state_at
 from holdfast.runtime.engine.runner import SNAPSHOT_EVERY_RECORDS
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.record_text import RUNGS
 from holdfast.types.limits import Budgets
-from holdfast.types.records import Logged
+from holdfast.types.messages import LargeText, Media, Part, Role, Text
+from holdfast.types.records import AnyRecord, InputAdmitted, Logged, MessageAppended
 
 # Snapshots are written at the end of a turn, so a long turn may follow the newest one. The status of a turn with more
 # records than this omits their details; each record costs about 20 microseconds.
@@ -39,6 +41,17 @@ _RECORDS_MAX = 2 * SNAPSHOT_EVERY_RECORDS
 _STATUSES_MAX = 20_000
 # Folds that may carry a summary of about ten thousand bytes each: a few MiB too.
 _TURNS_MAX = 300
+# Characters of the first message in a list, and records that are read for it: settings and payloads may precede it.
+OPENING_CHARS = 120
+_OPENING_RECORDS = 8
+# The first records of a longer session may be in the archive, which a list must not read.
+_OPENING_SESSION_RECORDS_MAX = 2_000
+# Earlier states of the sessions that somebody looks back in: folding 2,000 records takes some 40 milliseconds.
+_PAST_EVERY_RECORDS = 2_000
+_PAST_STATES_MAX = 100
+_PAST_SESSIONS_MAX = 4
+# The line of a digest that has the first request.
+_GOAL = re.compile(r"^goal \[#\d+\] (.*)$", re.MULTILINE)
 
 
 _CachedT = TypeVar("_CachedT")
@@ -54,6 +67,12 @@ class SessionStatus(msgspec.Struct, frozen=True):
     generation: int | None
     open_turns: int
     model: str | None
+    # Cost of all calls in US dollars; None: unknown, like the generation.
+    cost_usd: float | None = None
+    # The model of the last request.
+    asked_model: str = ""
+    # The first request as a digest has it.
+    goal: str = ""
 
 
 class StatusCache:
@@ -63,6 +82,8 @@ class StatusCache:
         self._store = store
         self._statuses: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
         self._turns: OrderedDict[str, tuple[float, Turn]] = OrderedDict()
+        self._openings: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._past: OrderedDict[str, list[tuple[float, Turn]]] = OrderedDict()
 
     async def of(self, known: SessionInfo) -> SessionStatus:
         """Return the status of a session."""
@@ -76,10 +97,40 @@ class StatusCache:
             _remember(self._statuses, known.key, (known, status), _STATUSES_MAX)
         return status
 
+    async def opening(self, known: SessionInfo, status: SessionStatus) -> str:
+        """Return the first words of a session's first message; "" if a list cannot know them."""
+        found = self._openings.get(known.key)
+        if found is not None and found[0] == known.created_at:
+            return found[1]
+        if known.last_seq > _OPENING_SESSION_RECORDS_MAX:
+            return status.goal
+        records = await self._store.read(known.key, after=0, limit=_OPENING_RECORDS)
+        words = next((text for one in records if (text := _opening(one.record))), "")
+        if words:
+            _remember(self._openings, known.key, (known.created_at, words), _STATUSES_MAX)
+        return words
+
     async def turn(self, known: SessionInfo) -> Turn:
         """Return the current state of a session. Folds only the records since the last call."""
         turn = await open_state(self._store, known.key, since=self._since(known))
         _remember(self._turns, known.key, (known.created_at, turn), _TURNS_MAX)
+        return turn
+
+    async def turn_at(self, known: SessionInfo, seq: int) -> Turn:
+        """Return the state of a session after an earlier record. States on the way are kept for the next call."""
+        since = self._since(known)
+        newest = since if since is not None else await last_known(self._store, known.key)
+        near = [newest, *(turn for created, turn in self._past.get(known.key, ()) if created == known.created_at)]
+        turn = max((one for one in near if one.seq <= seq), key=lambda one: one.seq, default=Turn())
+        kept = [(known.created_at, one) for one in near[1:]]
+        while turn.seq < seq:
+            before = turn.seq
+            turn = await state_at(self._store, known.key, min(before + _PAST_EVERY_RECORDS, seq), since=turn)
+            if turn.seq == before:
+                break
+            if len(kept) < _PAST_STATES_MAX and turn.seq - before == _PAST_EVERY_RECORDS:
+                kept.append((known.created_at, turn))
+        _remember(self._past, known.key, kept, _PAST_SESSIONS_MAX)
         return turn
 
     async def summaries(self, named: Sequence[tuple[str, SessionInfo]]) -> list[SessionSummary]:
@@ -132,7 +183,40 @@ def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
         return SessionStatus(state, says, None, None, known.owed, None)
     state, says = describe(turn, follows_client=is_proxy_session(known.key))
     open_turns = len(turn.waiting) + bool(turn.number)
-    return SessionStatus(state, says, gauge_of(turn.budgets), turn.generation, open_turns, turn.model)
+    goal = _GOAL.search(turn.compaction.summary) if turn.compaction is not None else None
+    return SessionStatus(
+        state,
+        says,
+        gauge_of(turn.budgets),
+        turn.generation,
+        open_turns,
+        turn.model,
+        cost_usd=turn.spent.usd,
+        asked_model=turn.asked.model,
+        goal=goal[1][:OPENING_CHARS] if goal is not None else "",
+    )
+
+
+def _opening(record: AnyRecord) -> str:
+    """Return the first words of a message of the user; "" of anything else."""
+    match record:
+        case InputAdmitted(parts=parts) | MessageAppended(role=Role.USER, parts=parts):
+            text = next((shown for part in parts if (shown := _shown(part))), "")
+            return " ".join(text[: 4 * OPENING_CHARS].split())[:OPENING_CHARS]
+        case _:
+            return ""
+
+
+def _shown(part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return text.strip()
+        case LargeText(head=head):
+            return head.strip()
+        case Media(name=name):
+            return name
+        case _:
+            return ""
 
 
 def describe(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:

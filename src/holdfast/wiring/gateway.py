@@ -216,7 +216,7 @@ def _inspection(settings: "Settings", client: Client) -> "Inspection | None":
 
 
 def _inspection_of_file(path: Path) -> "Inspection":
-    from holdfast.gateway.health import Inspection, Node  # noqa: PLC0415 - imported on use
+    from holdfast.gateway.health import Inspection, Node, StorageUse, storage_of  # noqa: PLC0415 - imported on use
     from holdfast.stores.sqlite.inspect import lease_holders  # noqa: PLC0415
     from holdfast.stores.sqlite.process_lock import live_instances  # noqa: PLC0415
     from holdfast.wiring.doctor import check_store  # noqa: PLC0415
@@ -233,7 +233,10 @@ def _inspection_of_file(path: Path) -> "Inspection":
         found = await check_store(path, None, lambda _what, _step, _steps: None)
         return found.sessions, found.findings, found.notes
 
-    return Inspection(nodes, check)
+    async def storage() -> list[StorageUse]:
+        return await asyncio.to_thread(storage_of, path)
+
+    return Inspection(nodes, check, storage)
 
 
 def _inspection_of_server(url: str, client: Client) -> "Inspection":

@@ -269,17 +269,25 @@ def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Log
 
     `tail` reaches back to the boundary or further; `pinned` holds records of pinned inputs from before it.
     """
+    return tuple(message for _, message in _in_view(tail, turn, pinned))
+
+
+def origins_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[int, ...]:
+    """Return the record of each message in the view; 0 for the summary, which represents many."""
+    return tuple(seq for seq, _ in _in_view(tail, turn, pinned))
+
+
+def _in_view(tail: Sequence[Logged], turn: Turn, pinned: Sequence[Logged]) -> list[tuple[int, Message]]:
     lens = lens_of(turn)
     carried = {
         logged.seq: Message(Role.USER, _without_empty_parts(through(lens, logged.seq, logged.record.parts)))
         for logged in (*pinned, *as_turns(tail, turn.retracted))
         if logged.seq < turn.boundary and logged.seq in turn.pins and isinstance(logged.record, InputAdmitted)
     }
-    pins = tuple(carried[seq] for seq in sorted(carried))
     messages = conversation(tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens)
     summary = turn.compaction.summary if turn.compaction else ""
-    past = (Message(Role.USER, (Text(summary),)),) if summary else ()
-    return (*pins, *past, *(one.message for one in messages))
+    past = [(0, Message(Role.USER, (Text(summary),)))] if summary else []
+    return [*sorted(carried.items(), key=lambda pin: pin[0]), *past, *((one.seq, one.message) for one in messages)]
 
 
 # --- Coverage checks ---

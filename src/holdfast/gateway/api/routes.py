@@ -20,7 +20,9 @@ from holdfast.gateway.api import (
     appending,
     doctor,
     history,
+    layers,
     messages,
+    overview,
     report_schemas,
     schemas,
     sessions,
@@ -48,6 +50,14 @@ ROUTES: tuple[Route, ...] = (
         "List the sessions of this key, ordered by session key, with activity and usage of budgets.",
         schemas.Sessions,
         query=schemas.SessionsQuery,
+    ),
+    Route(
+        "GET",
+        "/recent",
+        overview.list_recent,
+        "List the sessions of this key, last used first, with first words and cost, and the number of all.",
+        overview.RecentSessions,
+        query=overview.RecentQuery,
     ),
     Route(
         "PUT",
@@ -244,6 +254,14 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET",
+        "/sessions/{key}/layers",
+        layers.show_layers,
+        "Get the view as layers with their tokens: of the next request, or of an earlier one.",
+        layers.LayeredView,
+        query=layers.LayersQuery,
+    ),
+    Route(
+        "GET",
         "/sessions/{key}/past",
         history.show_past,
         "List the records that left the view, with reason, causing record and replacement.",
@@ -309,10 +327,10 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/search",
-        sessions.search_all,
-        "Search all sessions of this key.",
-        schemas.HitsOfAll,
-        query=schemas.SearchQuery,
+        overview.search_all,
+        "Search all sessions of this key: words or an exact phrase, by date, key and author.",
+        overview.HitsOfAll,
+        query=overview.SearchAllQuery,
     ),
     Route(
         "GET",
@@ -322,6 +340,13 @@ ROUTES: tuple[Route, ...] = (
         None,
         query=schemas.WatchAllQuery,
         may_stream=True,
+    ),
+    Route(
+        "GET",
+        "/overview",
+        overview.show_overview,
+        "Get the gateway at a glance: sessions, turns, faults by model, rescues by cause, storage.",
+        overview.Overview,
     ),
     Route(
         "GET",

@@ -358,28 +358,6 @@ class Hits(msgspec.Struct, frozen=True):
     hits: list[Hit]
 
 
-class SessionHit(msgspec.Struct, frozen=True):
-    """A hit in a record of a session; see `Hit`."""
-
-    session: str
-    seq: int
-    score: float
-    excerpt: str
-    call: int
-
-
-class HitsOfAll(msgspec.Struct, frozen=True):
-    """Hits in all sessions, best first. Recently changed sessions are searched first.
-
-    `is_complete` is false if the search timed out: repeat it, and it gets further.
-    """
-
-    hits: list[SessionHit]
-    searched: int
-    sessions: int
-    is_complete: bool
-
-
 class Uploaded(msgspec.Struct, frozen=True):
     """A pending upload: refer to it by `upload` in a message."""
 

@@ -4,8 +4,6 @@ Handlers translate requests to library calls and results to schemas. The library
 """
 
 import asyncio
-from contextlib import suppress
-from heapq import nlargest
 
 import msgspec
 
@@ -19,8 +17,7 @@ from holdfast.gateway.http.events import EventStream, cursor_of, epoch_of, strea
 from holdfast.gateway.http.problems import InvalidError, NotFoundError
 from holdfast.gateway.status_cache import Change, SessionWatch
 from holdfast.ports import SessionInfo
-from holdfast.runtime.tools.recall import Page, search_shown
-from holdfast.stores.fallbacks import candidates
+from holdfast.runtime.tools.recall import Page
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import CompactionOutcome, Logged
 
@@ -197,12 +194,6 @@ async def events(context: RequestContext) -> None:
     await context.stream(lambda stream: watch(stream, session, known, start), session=session.key)
 
 
-# Concurrent searches: as many as a store has readers.
-_SEARCHED_AT_ONCE = 4
-# Sessions per lookup of the query's words in the index, which takes about ten milliseconds.
-_LOOKUP_SESSIONS = 1_000
-
-
 async def list_sessions(context: RequestContext) -> schemas.Sessions:
     """Return a page of this key's sessions."""
     query = context.query(schemas.SessionsQuery)
@@ -212,44 +203,6 @@ async def list_sessions(context: RequestContext) -> schemas.Sessions:
         context.state.client, after=query.after, limit=limit, match=query.match
     )
     return schemas.Sessions(await context.state.statuses.summaries(found), following)
-
-
-async def search_all(context: RequestContext) -> schemas.HitsOfAll:
-    """Search all sessions of this key until the timeout."""
-    query, bounds = context.query(schemas.SearchQuery), context.state.bounds
-    context.check_length("the query", query.query, bounds.query_chars_max)
-    limit = min(query.limit, bounds.page_max)
-    sessions = await context.tenant.every_session(context.state.client, count_max=bounds.sessions_watched_max)
-    store = context.state.client.engine.store
-    names = {known.key: key for key, known in sessions}
-    hits, searched = list[schemas.SessionHit](), 0
-
-    async def search(waiting: list[str]) -> None:
-        nonlocal hits, searched
-        while waiting:
-            session = waiting.pop(0)
-            found = await search_shown(store, session, query.query, limit=limit)
-            searched += 1
-            hits += [schemas.SessionHit(names[session], one.seq, one.score, one.excerpt, one.call) for one in found]
-            if len(hits) > 2 * limit:
-                hits = _best(hits, limit)
-
-    # Recently used sessions first: they are the likelier hits.
-    newest_first = sorted((known for _, known in sessions), key=lambda known: known.updated_at, reverse=True)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(bounds.search_seconds_max):
-            for start in range(0, len(newest_first), _LOOKUP_SESSIONS):
-                page = newest_first[start : start + _LOOKUP_SESSIONS]
-                worth = await candidates(store, page, query.query)
-                searched += len(page) - len(worth)
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(_SEARCHED_AT_ONCE):
-                        group.create_task(search(worth))
-    return schemas.HitsOfAll(_best(hits, limit), searched, len(sessions), is_complete=searched == len(sessions))
-
-
-def _best(hits: list[schemas.SessionHit], limit: int) -> list[schemas.SessionHit]:
-    return nlargest(limit, hits, key=lambda hit: hit.score)
 
 
 async def watch_all(context: RequestContext) -> None:

@@ -7,6 +7,7 @@ import { drawRecord } from "./parts.js";
 import { toSession } from "./router.js";
 import { fact } from "./session_actions.js";
 import { drawLedger, parseSummary, withCitations } from "./summary.js";
+import { sides } from "./sides.js";
 import { VirtualList } from "./virtual.js";
 
 export class CompactionTab {
@@ -23,7 +24,7 @@ export class CompactionTab {
     this._stop = new AbortController();
     this._left = el("section", { class: "pane", "aria-label": "Compaction" });
     this._right = el("section", { class: "pane", "aria-label": "Originals" });
-    this.node = el("div", { class: "sides" }, this._left, this._right);
+    this.node = sides({ name: "Summary", node: this._left }, { name: "Originals", node: this._right });
     /** @type {VirtualList | null} */
     this._originals = null;
     this._open();

@@ -65,5 +65,31 @@ export function lasting(seconds) {
   return counted(Math.round(seconds / 86_400), "day");
 }
 
+/** Format the time since a moment in two or three characters. @param {number} at @param {number} [now] */
+export function age(at, now = Date.now() / 1_000) {
+  const seconds = Math.max(0, now - at);
+  if (seconds < 60) return "now";
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)}h`;
+  if (seconds < 86_400 * 60) return `${Math.floor(seconds / 86_400)}d`;
+  return `${Math.floor(seconds / (86_400 * 30))}mo`;
+}
+
+/** Format a short duration. @param {number} seconds */
+export function took(seconds) {
+  if (seconds > 0 && seconds < 0.0095) return `${(seconds * 1_000).toFixed(1)} ms`;
+  if (seconds < 0.95) return `${Math.round(seconds * 1_000)} ms`;
+  if (seconds < 59.5) return `${trimmed(seconds)} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${trimmed(seconds / 3_600)} h`;
+}
+
+/** Format an amount of money, as short as possible without rounding it to zero. @param {number} usd */
+export function money(usd) {
+  if (usd === 0) return "$0";
+  if (usd >= 1) return `$${usd.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return usd >= 0.0001 ? `$${usd.toFixed(usd >= 0.01 ? 2 : 4)}` : "<$0.0001";
+}
+
 /** @param {number} share between 0 and 1, or more */
 export const percent = (share) => `${Math.round(share * 100)} %`;

@@ -3,7 +3,8 @@
 import { get, send } from "./api.js";
 import { attempt, confirmed, sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
-import { ago, count, counted, lasting, moment, short } from "./format.js";
+import { ago, count, counted, lasting, moment } from "./format.js";
+import { learned } from "./home.js";
 import { icon } from "./icons.js";
 import { plain } from "./plain.js";
 import { toSession } from "./router.js";
@@ -241,26 +242,6 @@ function faults(all) {
       2,
     ),
   );
-}
-
-/** @param {any[]} models @param {(model: string) => void} forget */
-function learned(models, forget) {
-  if (!models.length) return card("Learned limits", el("p", { class: "faint" }, "No limits learned from calls yet."));
-  const rows = models.map(
-    (one) => [
-      plain(one.model),
-      one.accepted_tokens ? short(one.accepted_tokens) : "–",
-      one.claims.length
-        ? el("ul", { class: "claims" }, one.claims.map((/** @type {any} */ claim) => el("li", {}, plain(claim.words))))
-        : "no limits",
-      el(
-        "button",
-        { type: "button", class: "button", "aria-label": `Forget ${one.model}`, on: { click: () => forget(one.model) } },
-        "Forget",
-      ),
-    ]
-  );
-  return card("Learned limits", table(["Model", "Most accepted", "Claims and their evidence", ""], rows, 2));
 }
 
 /** @param {string[]} heads @param {any[][]} rows @param {number} [words] the column that holds sentences */

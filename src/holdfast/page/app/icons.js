@@ -28,6 +28,12 @@ const PATHS = {
   tool: "M14.5 6.5a4 4 0 0 1 5-2l-2.7 2.7 2 2 2.7-2.7a4 4 0 0 1-5.5 5L8.5 19a2 2 0 0 1-3-3l7.5-7.5a4 4 0 0 1 1.5-2z",
   copy: "M9 9h10v10H9zM5 15V5h10",
   down: "M6 10l6 6 6-6",
+  filter: "M4 6h16M7 12h10M10 18h4",
+  home: "M4 11l8-7 8 7v9h-5v-6h-6v6H4z",
+  clock: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 8v4l3 2",
+  settings: "M5 8h8M17 8h2M5 16h2M11 16h8M15 6v4M9 14v4",
+  check: "M5 12l5 5 9-10",
+  diff: "M12 4v8M8 8h8M8 18h8",
 };
 
 /** @param {keyof typeof PATHS} name */

@@ -5,8 +5,10 @@ import { askLine, toastPlace } from "./dialogs.js";
 import { el, fill } from "./dom.js";
 import { importSession } from "./files.js";
 import { HealthView } from "./health.js";
+import { HomeView } from "./home.js";
 import { icon } from "./icons.js";
-import { Rail, newSession } from "./rail.js";
+import { newSession } from "./new_session.js";
+import { Rail } from "./rail.js";
 import { go, onPlace, place } from "./router.js";
 import { SearchView } from "./search.js";
 import { SessionView } from "./session_view.js";
@@ -24,7 +26,7 @@ const CONNECTION = {
 };
 
 /** @type {Record<string, string>} */
-const NAMES = { health: "Nodes and health", search: "Search" };
+const NAMES = { health: "Nodes and health", search: "Search", home: "Overview", overview: "Overview" };
 
 class Shell {
   constructor() {
@@ -62,6 +64,11 @@ class Shell {
         el(
           "nav",
           { class: "top-nav", "aria-label": "Page" },
+          el(
+            "a",
+            { class: "quiet icon-button", href: "#/home", "aria-label": "Overview", title: "Overview (o)" },
+            icon("home"),
+          ),
           el(
             "a",
             {
@@ -117,8 +124,12 @@ class Shell {
       { keys: "4", words: "notices", act: () => session()?.goTo("notices") },
       { keys: "c", words: "compact, with a preview", act: () => session()?.actions.compact() },
       { keys: "u", words: "undo the compaction", act: () => session()?.actions.undo() },
+      { keys: "e", words: "model and system text", act: () => session()?.actions.settings() },
+      { keys: "f", words: "filter and order the sessions", act: () => this._rail.filter.open() },
+      { keys: "s", words: "the list of sessions; Space selects one", act: () => this._rail.focusList() },
       { keys: "x", words: "cancel open turns", act: () => session()?.actions.cancel() },
       { keys: "h", words: "nodes and health", act: () => go("#/health") },
+      { keys: "o", words: "overview", act: () => go("#/home") },
       { keys: "g", words: "all sessions", act: () => go("#/") },
     ];
   }
@@ -138,8 +149,8 @@ class Shell {
       this._put(new HealthView());
     } else if (where.view === "search" && !(this._view instanceof SearchView)) {
       this._put(new SearchView());
-    } else if (where.view === "home") {
-      this._put(null);
+    } else if ((where.view === "home" || where.view === "overview") && !(this._view instanceof HomeView)) {
+      this._put(new HomeView(this._sessions));
     }
     this._view?.show?.(where);
     this._rail.mark(where.view === "session" ? where.key : "");
@@ -151,7 +162,7 @@ class Shell {
   _put(view) {
     this._view?.close();
     this._view = view;
-    fill(this._main, view?.node ?? home());
+    fill(this._main, view?.node);
   }
 
   _showConnection() {
@@ -180,37 +191,6 @@ class Shell {
     this._put(null);
     this._show();
   }
-}
-
-function home() {
-  return el(
-    "div",
-    { class: "home" },
-    el("img", { src: "/icon.svg", alt: "", width: "56", height: "56" }),
-    el("h1", {}, "Every session, still alive"),
-    el(
-      "p",
-      { class: "faint" },
-      "Choose a session, or start one. Records that leave the model's view stay readable here, verbatim.",
-    ),
-    el(
-      "p",
-      { class: "home-buttons" },
-      el(
-        "button",
-        { type: "button", class: "button is-main", on: { click: () => newSession() } },
-        icon("plus"),
-        "New session",
-      ),
-      el(
-        "button",
-        { type: "button", class: "button", on: { click: () => importSession() } },
-        icon("upload"),
-        "Import a session",
-      ),
-    ),
-    el("p", { class: "faint" }, "Press ", el("kbd", {}, "?"), " for keyboard shortcuts."),
-  );
 }
 
 const shell = new Shell();

@@ -2,15 +2,18 @@
 
 import { drawAttachment } from "./attachments.js";
 import { el } from "./dom.js";
-import { count, short, timeOfDay, moment } from "./format.js";
+import { count, money, short, timeOfDay, moment } from "./format.js";
 import { icon } from "./icons.js";
 import { plain } from "./plain.js";
 import { folded } from "./prose.js";
 import { spoken, toolOutcome } from "./record_text.js";
+import { toSession } from "./router.js";
+import { drawStep } from "./steps.js";
 
 /**
- * State of a list's rows: unfolded texts by name, and the record of a part, if known.
- * @typedef {{ unfolded: Set<string>, place?: import("./attachments.js").Place }} Memory
+ * State of a list's rows: unfolded texts by name, the record of a part, if known, and the tool steps of a reply.
+ * @typedef {{ unfolded: Set<string>, place?: import("./attachments.js").Place, steps?: Map<string, import("./steps.js").Step>,
+ * stepButtons?: (seq: number) => Node | null }} Memory
  */
 
 /**
@@ -41,6 +44,10 @@ function drawPart(part, memory, name) {
     case "media":
       return drawAttachment(part, memory.place ?? null);
     case "tool_call":
+      if (memory.steps?.has(part.call_id)) {
+        const body = (/** @type {import("./steps.js").Step} */ step) => stepBody(step, memory, name);
+        return drawStep(/** @type {any} */ (memory.steps.get(part.call_id)), { unfolded, name: `${name}.step`, body });
+      }
       return el(
         "div",
         { class: "call" },
@@ -63,6 +70,19 @@ function drawPart(part, memory, name) {
     default:
       return el("p", { class: "faint" }, plain(String(part.type)));
   }
+}
+
+/** @param {import("./steps.js").Step} step @param {Memory} memory @param {string} name */
+function stepBody(step, memory, name) {
+  const place = memory.place && step.seq ? { ...memory.place, seq: step.seq } : memory.place;
+  return [
+    el("h4", {}, "Arguments"),
+    folded(pretty(step.call.arguments), { isCode: true, unfolded: memory.unfolded, name }),
+    step.result
+      ? el("h4", {}, `Result, record ${count(step.seq)}`, memory.stepButtons?.(step.seq) ?? null)
+      : el("p", { class: "faint" }, "No result yet."),
+    step.result ? drawResult(step.result, { ...memory, place }, `${name}.result`) : null,
+  ];
 }
 
 /** @param {any} result @param {Memory} memory @param {string} name */
@@ -127,6 +147,7 @@ export function toneOf(record) {
  * @property {(logged: import("./record_text.js").Logged) => boolean} isInView
  * @property {boolean} [isReadOnly] draw no buttons
  * @property {string} [note] badge beside the name
+ * @property {boolean} [isLine] draw one line: the content is shown elsewhere
  */
 
 /**
@@ -145,7 +166,7 @@ export function drawRecord(logged, memory, actions) {
     timeOfDay(at),
   );
   const number = el("span", { class: "row-seq", title: `record ${seq}` }, `#${seq}`);
-  if (!who) {
+  if (!who || actions.isLine) {
     return el(
       "div",
       { class: `row row-line tone-${tone}` },
@@ -159,18 +180,20 @@ export function drawRecord(logged, memory, actions) {
     "header",
     { class: "row-head" },
     el("b", { class: "row-who" }, plain(name)),
-    aside(record),
+    aside(record, actions),
     actions.note ? el("span", { class: "badge" }, actions.note) : null,
     number,
     time,
     buttons(record, seq, actions),
   );
   const isOut = !actions.isInView(logged);
+  const stepButtons = (/** @type {number} */ at) => el("span", { class: "row-buttons" }, excluder(at, actions));
+  const more = actions.isReadOnly ? {} : { stepButtons };
   return el(
     "div",
     { class: `row row-card tone-${tone}${isOut ? " is-out" : ""}` },
     head,
-    el("div", { class: "row-body" }, body(record, { ...memory, place: { key: actions.key, seq } }, seq)),
+    el("div", { class: "row-body" }, body(record, { ...memory, ...more, place: { key: actions.key, seq } }, seq)),
   );
 }
 
@@ -183,16 +206,20 @@ function body(record, memory, seq) {
 
 /** @param {any} record @param {Memory} memory @param {number} seq */
 function sentence(record, memory, seq) {
-  const text = spoken(record).replace(/^notice: /, "");
+  const said = record.result ? `tool result, ${toolOutcome(record.result)} (receipt of ${record.result.call_id})` : spoken(record);
+  const text = said.replace(/^notice: /, "");
   return folded(text.slice(0, 1).toUpperCase() + text.slice(1), { unfolded: memory.unfolded, name: String(seq) });
 }
 
-/** @param {any} record */
-function aside(record) {
+/** @param {any} record @param {RowActions} actions */
+function aside(record, actions) {
   if (record.type === "ReplyRecorded" && record.reply.usage) {
     const { input_tokens: read = 0, output_tokens: wrote = 0, cached_input_tokens: cached = 0 } = record.reply.usage;
-    const title = `read ${count(read)} tokens${cached ? `, ${count(cached)} of them cached` : ""}, wrote ${count(wrote)}`;
-    return el("span", { class: "row-aside", title }, `${short(read)} in, ${short(wrote)} out`);
+    const usage = `read ${count(read)} tokens${cached ? `, ${count(cached)} of them cached` : ""}, wrote ${count(wrote)}`;
+    const said = `${short(read)} in, ${short(wrote)} out${record.cost_usd ? ` · ${money(record.cost_usd)}` : ""}`;
+    if (actions.isReadOnly || !record.turn) return el("span", { class: "row-aside", title: usage }, said);
+    const title = `${usage}. Open the waterfall of this turn`;
+    return el("a", { class: "row-link", title, href: toSession(actions.key, "turn", record.turn) }, said);
   }
   if (record.result) return el(
     "span",
@@ -220,23 +247,10 @@ function buttons(record, seq, actions) {
     return el("span", { class: "row-buttons" }, excluder(seq, actions));
   }
   if (record.type !== "InputAdmitted") return null;
-  const isPinned = actions.isPinned(seq);
-  const label = isPinned ? "Pinned: stays in the view. Unpin" : "Pin: keep this message in the view";
   return el(
     "span",
     { class: "row-buttons" },
-    el(
-      "button",
-      {
-        type: "button",
-        class: `quiet icon-button${isPinned ? " is-on" : ""}`,
-        "aria-pressed": String(isPinned),
-        "aria-label": label,
-        title: label,
-        on: { click: () => actions.pin(seq, !isPinned) },
-      },
-      icon("pin"),
-    ),
+    pinner(seq, actions),
     el(
       "button",
       {
@@ -253,7 +267,25 @@ function buttons(record, seq, actions) {
 }
 
 /** @param {number} seq @param {RowActions} actions */
-function excluder(seq, actions) {
+export function pinner(seq, actions) {
+  const isPinned = actions.isPinned(seq);
+  const label = isPinned ? "Pinned: stays in the view. Unpin" : "Pin: keep this message in the view";
+  return el(
+    "button",
+    {
+      type: "button",
+      class: `quiet icon-button${isPinned ? " is-on" : ""}`,
+      "aria-pressed": String(isPinned),
+      "aria-label": label,
+      title: label,
+      on: { click: () => actions.pin(seq, !isPinned) },
+    },
+    icon("pin"),
+  );
+}
+
+/** @param {number} seq @param {RowActions} actions */
+export function excluder(seq, actions) {
   const isExcluded = actions.isExcluded(seq);
   const label = isExcluded ? "Left out of the view. Show it to the model again" : "Leave this out of the view";
   return el(

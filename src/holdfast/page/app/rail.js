@@ -1,18 +1,23 @@
-/** Sidebar: search, list of sessions, and buttons to create or import one. */
+/** Sidebar: search, list of sessions with filter and selection, and buttons to create or import one. */
 
-import { send, at } from "./api.js";
-import { askLine } from "./dialogs.js";
-import { el, freshId } from "./dom.js";
-import { importSession } from "./files.js";
-import { count, counted, when } from "./format.js";
-import { smallGauge } from "./gauge.js";
+import { at, request, send } from "./api.js";
+import { confirmed, sentenceOf, toast } from "./dialogs.js";
+import { el, fill, freshId } from "./dom.js";
+import { importSession, save } from "./files.js";
+import { count, counted } from "./format.js";
 import { icon } from "./icons.js";
-import { plain } from "./plain.js";
+import { newSession } from "./new_session.js";
 import { go, toSearch, toSession } from "./router.js";
+import { SessionFilter } from "./session_filter.js";
+import { drawSession, skeletonRow } from "./session_row.js";
 import { VirtualList } from "./virtual.js";
+import { zipped } from "./zip.js";
 
 /** Row height in pixels, as in the style sheet. */
-const ROW = 68;
+const ROW = 34;
+const SKELETONS = 12;
+/** Milliseconds between updates of the ages. */
+const MINUTE = 60_000;
 
 export class Rail {
   /** @param {import("./sessions_model.js").SessionsModel} sessions */
@@ -20,6 +25,9 @@ export class Rail {
     this._sessions = sessions;
     /** @type {any[]} */
     this._shown = [];
+    /** @type {Set<string>} */
+    this._selected = new Set();
+    this._from = -1;
     this._current = "";
     const id = freshId("search");
     this.search = el(
@@ -36,19 +44,22 @@ export class Rail {
       },
     );
     this._count = el("p", { class: "rail-count", role: "status", "aria-live": "polite" });
+    this._skeleton = el("div", { class: "rail-skeleton" }, Array.from({ length: SKELETONS }, (_, place) => skeletonRow(place)));
+    this.filter = new SessionFilter(() => this._filter());
+    this._bulk = el("div", { class: "rail-bulk", role: "toolbar", "aria-label": "Selected sessions" });
     this.list = new VirtualList({
       label: "Sessions",
       role: "listbox",
       rowRole: "option",
       guess: ROW,
       isEven: true,
+      isSelected: (index) => this._selected.has(this._shown[index]?.key),
       draw: (index) => this._draw(index),
       onOpen: (index) => this._open(index),
     });
-    this.list.node.addEventListener("click", (event) => {
-      const row = /** @type {Element} */ (event.target).closest("[aria-posinset]");
-      if (row && !(event.ctrlKey || event.metaKey)) this._open(Number(row.getAttribute("aria-posinset")) - 1);
-    });
+    this.list.node.setAttribute("aria-multiselectable", "true");
+    this.list.node.addEventListener("click", (event) => this._click(event));
+    this.list.node.addEventListener("keydown", (event) => this._key(event));
     this.node = el(
       "aside",
       { class: "rail", "aria-label": "Sessions" },
@@ -86,7 +97,9 @@ export class Rail {
           icon("upload"),
         ),
       ),
-      this._count,
+      el("div", { class: "rail-bar" }, this._count, this.filter.node),
+      this._bulk,
+      this._skeleton,
       this.list.node,
     );
     this.search.addEventListener("input", () => this._filter());
@@ -102,6 +115,7 @@ export class Rail {
       }
     });
     sessions.addEventListener("change", () => this._filter());
+    setInterval(() => this.list.redraw(), MINUTE);
     this._filter();
   }
 
@@ -109,6 +123,12 @@ export class Rail {
   mark(key) {
     this._current = key;
     this.list.redraw();
+  }
+
+  /** Move the focus into the list. */
+  focusList() {
+    this.list.node.focus();
+    if (this.list.active < 0) this.list.activate(0);
   }
 
   /** Go to the session below or above. @param {number} step */
@@ -121,19 +141,137 @@ export class Rail {
 
   _filter() {
     const active = this._shown[this.list.active]?.key;
-    this._shown = this._sessions.sorted(this.search.value);
+    this._shown = this.filter.apply(this._sessions.newest(), this.search.value);
     this.list.setCount(this._shown.length);
     if (active !== undefined) this.list.activate(this._shown.findIndex((one) => one.key === active), { scroll: false });
     this.list.redraw();
-    const all = this._sessions.count;
-    const isPart = this.search.value.trim() !== "";
-    this._count.textContent = isPart ? `${count(this._shown.length)} of ${counted(all, "session")}; Enter searches their records` : counted(all, "session");
+    for (const key of this._selected) if (!this._sessions.get(key)) this._selected.delete(key);
+    const { isKnown, problem } = this._sessions;
+    this._skeleton.hidden = isKnown || Boolean(problem);
+    this.list.node.hidden = !isKnown;
+    this._count.textContent = this._said();
+    this._showBulk();
+  }
+
+  /** What the list has, as the store told it: never a number that is not known yet. */
+  _said() {
+    const { isKnown, isComplete, problem, count: all, loaded } = this._sessions;
+    if (!isKnown) return problem ? `The list cannot be read: ${problem}` : "Loading sessions…";
+    const rest = isComplete ? "" : `, ${count(loaded)} loaded`;
+    const isPart = this.search.value.trim() !== "" || this.filter.count > 0;
+    if (!isPart) return `${counted(all, "session")}${rest}`;
+    const enter = this.search.value.trim() ? "; Enter searches their records" : "";
+    return `${count(this._shown.length)} of ${counted(all, "session")}${rest}${enter}`;
   }
 
   /** @param {Event} event */
   _search(event) {
     event.preventDefault();
     if (this.search.value.trim()) go(toSearch(this.search.value.trim()));
+  }
+
+  /** @param {MouseEvent} event */
+  _click(event) {
+    const target = /** @type {Element} */ (event.target);
+    const row = target.closest("[aria-posinset]");
+    if (!row) return;
+    const index = Number(row.getAttribute("aria-posinset")) - 1;
+    if (event.shiftKey && this._from >= 0) this._selectRange(this._from, index);
+    else if (event.ctrlKey || event.metaKey || target.closest("[data-pick]")) this._toggle(index);
+    else this._open(index);
+  }
+
+  /** @param {KeyboardEvent} event */
+  _key(event) {
+    if (event.key === " " && this.list.active >= 0) {
+      event.preventDefault();
+      this._toggle(this.list.active);
+    } else if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      this._selectRange(0, this._shown.length - 1);
+    } else if (event.key === "Escape" && this._selected.size) {
+      this._selected.clear();
+      this._filter();
+    } else if (event.key === "Delete" && this._selected.size) {
+      this._removeSelected();
+    }
+  }
+
+  /** @param {number} index */
+  _toggle(index) {
+    const key = this._shown[index]?.key;
+    if (key === undefined) return;
+    if (!this._selected.delete(key)) this._selected.add(key);
+    this._from = index;
+    this.list.activate(index, { scroll: false });
+    this._filter();
+  }
+
+  /** @param {number} from @param {number} to */
+  _selectRange(from, to) {
+    for (let index = Math.min(from, to); index <= Math.max(from, to); index += 1) {
+      if (this._shown[index]) this._selected.add(this._shown[index].key);
+    }
+    this._filter();
+  }
+
+  _showBulk() {
+    const all = this._selected.size;
+    this._bulk.hidden = all === 0;
+    if (!all) return;
+    const button = (/** @type {string} */ words, /** @type {Parameters<typeof icon>[0]} */ picture, /** @type {() => void} */ act) =>
+      el("button", { type: "button", class: "quiet", on: { click: act } }, icon(picture), words);
+    const said = `${count(all)} selected`;
+    if (this._bulkSaid === said) return;
+    this._bulkSaid = said;
+    fill(
+      this._bulk,
+      el("b", { role: "status" }, said),
+      button("Export", "download", () => this._exportSelected()),
+      button("Delete…", "trash", () => this._removeSelected()),
+      el(
+        "button",
+        {
+          type: "button",
+          class: "quiet icon-button",
+          "aria-label": "Clear the selection",
+          title: "Clear the selection (Esc)",
+          on: { click: () => { this._selected.clear(); this._filter(); this.list.node.focus(); } },
+        },
+        icon("close"),
+      ),
+    );
+  }
+
+  async _exportSelected() {
+    const keys = [...this._selected];
+    toast(`Exporting ${counted(keys.length, "session")}…`);
+    try {
+      if (keys.length === 1) save(await (await request(at(keys[0], "/export"))).blob(), `${keys[0]}.jsonl`);
+      else save(await zipped(keys), "sessions.zip");
+    } catch (error) {
+      toast(`Not exported: ${sentenceOf(error)}`, "problem");
+    }
+  }
+
+  async _removeSelected() {
+    const keys = [...this._selected];
+    const records = keys.reduce((sum, key) => sum + (this._sessions.get(key)?.records ?? 0), 0);
+    const sentence = `This deletes ${counted(keys.length, "session")} with ${counted(records, "record")} and their attachments permanently. It cannot be undone; export them first if you may need them.`;
+    if (!(await confirmed(`Delete ${counted(keys.length, "session")}?`, sentence, "Delete permanently"))) return;
+    let gone = 0;
+    for (const key of keys) {
+      try {
+        await send("DELETE", at(key));
+        this._selected.delete(key);
+        gone += 1;
+        if (key === this._current) go("#/");
+      } catch (error) {
+        toast(`${key} was not deleted: ${sentenceOf(error)}`, "problem");
+      }
+    }
+    toast(`${counted(gone, "session")} deleted.`);
+    this._filter();
   }
 
   /** @param {number} index */
@@ -148,41 +286,10 @@ export class Rail {
   _draw(index) {
     const one = this._shown[index];
     if (!one) return el("div", {});
-    const isCurrent = one.key === this._current;
-    return el(
-      "div",
-      { class: `rail-row${isCurrent ? " is-current" : ""}`, "data-key": one.key },
-      el("span", { class: "rail-key", dir: "auto", title: one.key }, plain(one.key)),
-      el("time", { class: "rail-when" }, when(one.updated_at)),
-      el("span", { class: `rail-state${one.unanswered ? " is-busy" : ""}` }, one.says ?? ""),
-      gaugesOf(one),
-    );
+    return drawSession(one, {
+      isCurrent: one.key === this._current,
+      isSelected: this._selected.has(one.key),
+      isSelecting: this._selected.size > 0,
+    });
   }
-}
-
-/** Usage of the three budgets, if known. @param {any} one */
-function gaugesOf({ gauge }) {
-  if (!gauge) return null;
-  const bars = [
-    ["Tokens", gauge.tokens],
-    ["Bytes", gauge.wire_bytes],
-    ["Media", gauge.media],
-  ].filter(([, budget]) => budget?.fraction != null);
-  return el("span", { class: "rail-gauges" }, bars.map(([name, budget]) => smallGauge(name, budget.fraction)));
-}
-
-/** Open the dialog that creates a session. */
-export function newSession() {
-  return askLine(
-    "New session",
-    {
-      label: "Key",
-      hint: "Any name, such as telegram:42. The session exists from now on, even without a message.",
-      verb: "Create",
-    },
-    async (key) => {
-      await send("PUT", at(key), {});
-      go(toSession(key));
-    },
-  );
 }

@@ -182,6 +182,8 @@ export function stateInWords(detail) {
     model: "the model is answering",
     tools: detail.calls?.length ? "waiting for a client's tool" : "tools are running",
     rung: "recovering or compacting",
+    waiting: "queued",
+    working: "working",
   }[/** @type {string} */ (detail.in_flight)];
   return `${doing ?? detail.in_flight}${queued}`;
 }

@@ -7,7 +7,8 @@ export function place() {
   const [view = "", ...parts] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   if (view === "s") return { view: "session", key: parts[0] ?? "", tab: parts[1] || "timeline", rest: parts[2] ?? "" };
   if (view === "search") return { view: "search", key: "", tab: "", rest: parts[0] ?? "" };
-  return { view: view === "health" ? "health" : "home", key: "", tab: "", rest: "" };
+  const names = { health: "health", home: "overview" };
+  return { view: names[/** @type {keyof typeof names} */ (view)] ?? "home", key: "", tab: "", rest: "" };
 }
 
 /** @param {string} part */

@@ -6,6 +6,7 @@ import { el, fill, freshId } from "./dom.js";
 import { save } from "./files.js";
 import { count, counted, percent } from "./format.js";
 import { icon } from "./icons.js";
+import { editSession } from "./new_session.js";
 import { folded } from "./prose.js";
 import { go, toSession } from "./router.js";
 
@@ -15,6 +16,7 @@ import { go, toSession } from "./router.js";
 export function sessionActions(model) {
   const { key } = model;
   return {
+    settings: () => editSession(model),
     compact: () => compactDialog(model),
     undo: () => attempt(() => undo(model)),
     cancel: () =>
@@ -36,6 +38,7 @@ export function sessionMenu(actions) {
     ["Compact…", "squeeze", actions.compact, "c"],
     ["Undo the compaction", "undo", actions.undo, "u"],
     ["Cancel open turns", "stop", actions.cancel, "x"],
+    ["Settings…", "settings", actions.settings, "e"],
     ["Fork…", "fork", () => actions.fork(), ""],
     ["Export", "download", actions.export, ""],
     ["Delete…", "trash", actions.remove, ""],

@@ -67,15 +67,18 @@ export class SessionModel extends EventTarget {
     this._feed?.again();
   }
 
+  /** Read the state and the view. The state is announced as soon as it is there: it is small, the view may not be. */
   async refresh() {
-    const [detail, view] = await Promise.all([
-      get(at(this.key), {}, this._stop.signal),
-      get(at(this.key, "/view"), {}, this._stop.signal),
-    ]);
-    this.detail = detail;
-    this.view = view;
-    this._grow(Math.max(this.count, detail.records));
-    this._announce("detail");
+    const detail = async () => {
+      this.detail = await get(at(this.key), {}, this._stop.signal);
+      this._grow(Math.max(this.count, this.detail.records));
+      this._announce("detail");
+    };
+    const view = async () => {
+      this.view = await get(at(this.key, "/view"), {}, this._stop.signal);
+      this._announce("view");
+    };
+    await Promise.all([detail(), view()]);
   }
 
   /** Return a record if it is loaded; `need` loads it. @param {number} seq */

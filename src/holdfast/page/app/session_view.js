@@ -2,7 +2,7 @@
 
 import { sentenceOf } from "./dialogs.js";
 import { el, fill } from "./dom.js";
-import { counted } from "./format.js";
+import { counted, money } from "./format.js";
 import { budgetsOf, gauge } from "./gauge.js";
 import { icon } from "./icons.js";
 import { plain } from "./plain.js";
@@ -11,14 +11,19 @@ import { SessionModel } from "./session_model.js";
 import { sessionMenu, sessionActions } from "./session_actions.js";
 import { Composer } from "./composer.js";
 import { Timeline } from "./timeline.js";
+import { TurnTab } from "./turn.js";
 import { ViewTab } from "./view.js";
 import { BudgetsTab } from "./budgets.js";
 import { NoticesTab } from "./notices.js";
 import { CompactionTab } from "./compaction.js";
 import { stateInWords } from "./record_text.js";
+import { bone } from "./skeleton.js";
 
 /** @type {Record<string, string>} */
 const TABS = { timeline: "Timeline", view: "Model view", budgets: "Budgets and costs", notices: "Notices" };
+
+/** Views that open from a tab, with the tab they belong to. @type {Map<string, string>} */
+const DETAILS = new Map([["compaction", "view"], ["turn", "timeline"]]);
 
 export class SessionView {
   /** @param {string} key @param {import("./sessions_model.js").SessionsModel} sessions */
@@ -51,13 +56,14 @@ export class SessionView {
       this._panel,
       this.composer.node,
     );
-    for (const name of ["detail", "state"]) this.model.addEventListener(
+    for (const name of ["detail", "view", "state"]) this.model.addEventListener(
       name,
       () => this._showHead(),
       { signal: this._stop.signal },
     );
     sessions.addEventListener("change", () => this._showHead(), { signal: this._stop.signal });
     this.model.addEventListener("gone", () => this._gone(), { signal: this._stop.signal });
+    this._showHead();
     this._open();
   }
 
@@ -78,17 +84,19 @@ export class SessionView {
 
   /** Show the tab of an address. @param {import("./router.js").Place} place */
   show(place) {
-    const name = place.tab === "compaction" ? "compaction" : place.tab in TABS ? place.tab : "timeline";
-    const isSame = this._shown === name && name !== "compaction";
+    const name = DETAILS.has(place.tab) || place.tab in TABS ? place.tab : "timeline";
+    const isSame = this._shown === name && !DETAILS.has(name);
     this._shown = name;
+    this.node.dataset.tab = name;
     this._showTabs(name);
-    this._panel.setAttribute("aria-label", TABS[name] ?? "Compaction");
+    this._panel.setAttribute("aria-label", TABS[name] ?? (name === "turn" ? "Turn" : "Compaction"));
     if (!isSame) {
       this._tab?.close();
       this._tab = this._make(name, Number(place.rest));
       fill(this._panel, this._tab.node);
       fill(this._tools, this._tab.tools);
     }
+    if (name === "view") this._tab?.show?.(place.rest);
     if (place.rest && name === "timeline") this._whenKnown(() => this._tab?.show?.(Number(place.rest)));
     this.composer.node.hidden = name !== "timeline";
   }
@@ -106,9 +114,10 @@ export class SessionView {
 
   /** @param {string} name @param {number} seq */
   _make(name, seq) {
-    if (name === "view") return new ViewTab(this.model);
+    if (name === "view") return new ViewTab(this.model, this.actions);
     if (name === "budgets") return new BudgetsTab(this.model);
     if (name === "notices") return new NoticesTab(this.model);
+    if (name === "turn") return new TurnTab(this.model, seq);
     if (name === "compaction") return new CompactionTab(this.model, seq, this.actions);
     return new Timeline(this.model, {
       openCompaction: (at) => go(toSession(this.key, "compaction", at)),
@@ -128,8 +137,8 @@ export class SessionView {
             class: "tab",
             role: "tab",
             href: toSession(this.key, name),
-            "aria-selected": String(name === shown || (shown === "compaction" && name === "view")),
-            tabindex: name === shown || shown === "compaction" ? "0" : "-1",
+            "aria-selected": String(name === (DETAILS.get(shown) ?? shown)),
+            tabindex: name === (DETAILS.get(shown) ?? shown) ? "0" : "-1",
           },
           words,
         ),
@@ -139,7 +148,8 @@ export class SessionView {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
       const names = Object.keys(TABS);
-      const to = (names.indexOf(this._shown ?? "") + step + names.length) % names.length;
+      const here = DETAILS.get(this._shown ?? "") ?? this._shown ?? "";
+      const to = (names.indexOf(here) + step + names.length) % names.length;
       // An address change redraws the tabs; then the selected one gets the focus.
       this._isOnTabs = true;
       go(toSession(this.key, names[to]));
@@ -149,17 +159,25 @@ export class SessionView {
   }
 
   _showHead() {
-    const { detail, view } = this.model;
-    if (!detail) return;
+    const { view } = this.model;
+    // Until its state is read, the list of sessions knows most of it.
+    const listed = this._sessions.get(this.key);
+    const detail = this.model.detail ?? (listed ? { ...listed, in_flight: listed.state, waiting: [] } : null);
+    if (!detail) {
+      fill(this._head, bone());
+      return;
+    }
     const isAway = this.model.state === "waiting" || this.model.state === "refused";
     fill(
       this._head,
       el("span", { class: `state state-${detail.in_flight}`, "data-state": detail.in_flight }, stateInWords(detail)),
       el("span", { class: "faint" }, counted(detail.records, "record")),
-      detail.model ? el("span", { class: "faint" }, plain(detail.model)) : null,
+      detail.model || listed?.model ? el("span", { class: "faint" }, plain(detail.model || listed.model)) : null,
+      listed?.cost_usd ? el("span", { class: "faint" }, money(listed.cost_usd)) : null,
       isAway ? el("span", { class: "state is-away" }, "disconnected; reconnecting") : null,
     );
-    if (view) fill(this._gauges, budgetsOf(view, this._sessions.get(this.key)?.gauge).map(gauge));
+    if (view) fill(this._gauges, budgetsOf(view, listed?.gauge).map(gauge));
+    else fill(this._gauges, bone(), bone(), bone());
     this.composer.show();
   }
 

@@ -1,9 +1,13 @@
-/** List of the user's sessions, newest first, updated by the event stream over all sessions. */
+/** List of the user's sessions, updated by the event stream over all sessions. */
 
 import { get } from "./api.js";
 import { Feed } from "./feed.js";
 
+/** The first page is a screen or two, so that it is there at once; the others are read behind it. */
+const PAGE_FIRST = 100;
 const PAGE = 1_000;
+/** Milliseconds after a change until first words, model and cost of the changed sessions are read. */
+const REFRESH_MS = 600;
 
 export class SessionsModel extends EventTarget {
   constructor() {
@@ -14,13 +18,27 @@ export class SessionsModel extends EventTarget {
     this._sorted = null;
     this._isNotifying = false;
     this._reading = 0;
+    this._total = 0;
+    /** Whether the store has told how many sessions there are, and whether all of them are here. */
+    this.isKnown = false;
+    this.isComplete = false;
+    /** Why the list cannot be read; "" if it can. */
+    this.problem = "";
+    /** @type {Set<string>} changed sessions whose details are read soon */
+    this._stale = new Set();
+    this._timer = 0;
     /** @type {import("./feed.js").FeedState} */
     this.state = "connecting";
     /** @type {Feed | null} */
     this._feed = null;
   }
 
+  /** The number of sessions in the store; of the loaded ones as soon as all of them are loaded. */
   get count() {
+    return this.isComplete ? this._all.size : Math.max(this._total, this._all.size);
+  }
+
+  get loaded() {
     return this._all.size;
   }
 
@@ -36,11 +54,10 @@ export class SessionsModel extends EventTarget {
     this._feed?.again();
   }
 
-  /** Sessions whose key contains the text, newest first. @param {string} [text] */
-  sorted(text = "") {
+  /** All loaded sessions, last used first. @returns {any[]} */
+  newest() {
     this._sorted ??= [...this._all.values()].sort((a, b) => b.updated_at - a.updated_at || (a.key < b.key ? -1 : 1));
-    const needle = text.trim().toLowerCase();
-    return needle ? this._sorted.filter((one) => one.key.toLowerCase().includes(needle)) : this._sorted;
+    return this._sorted;
   }
 
   /** @param {string} key */
@@ -51,19 +68,34 @@ export class SessionsModel extends EventTarget {
   async read() {
     const number = (this._reading += 1);
     const found = new Map();
+    this.isComplete = false;
     let after = "";
-    for (;;) {
-      const page = await get("/api/sessions", { after: after || undefined, limit: PAGE });
-      // A later read replaces this one.
-      if (number !== this._reading) return;
-      for (const one of page.sessions) found.set(one.key, one);
-      // Show each page at once; deleted sessions disappear at the end.
-      for (const one of page.sessions) this._all.set(one.key, one);
+    try {
+      for (;;) {
+        const limit = after ? PAGE : PAGE_FIRST;
+        const page = await get("/api/recent", { after: after || undefined, limit });
+        // A later read replaces this one.
+        if (number !== this._reading) return;
+        for (const row of page.sessions) {
+          const one = rowOf(row);
+          found.set(one.key, one);
+          // Show each page at once; deleted sessions disappear at the end.
+          this._all.set(one.key, one);
+        }
+        this._total = page.total;
+        this.isKnown = true;
+        this.problem = "";
+        this._notify();
+        if (page.next === null) break;
+        after = page.next;
+      }
+    } catch (error) {
+      this.problem = error instanceof Error ? error.message : String(error);
       this._notify();
-      if (page.next === null) break;
-      after = page.next;
+      throw error;
     }
     this._all = found;
+    this.isComplete = true;
     this._notify();
   }
 
@@ -72,14 +104,34 @@ export class SessionsModel extends EventTarget {
     if (name === "session") {
       const { session: key, seq: records, ...rest } = data;
       this._all.set(key, { ...this._all.get(key), ...rest, key, records });
+      this._refreshSoon(key);
       this._notify();
     } else if (name === "deleted") {
       this._all.delete(data.session);
+      this._total -= 1;
       this._notify();
     } else if (name === "resync" || (name === "watching" && !this._reading)) {
       // A stream that resumed from a cursor has missed nothing.
       this.read().catch(() => {});
     }
+  }
+
+  /** Read the details of changed sessions, which come first in the list. @param {string} key */
+  _refreshSoon(key) {
+    this._stale.add(key);
+    this._timer ||= setTimeout(() => {
+      const limit = Math.min(this._stale.size + 10, PAGE);
+      this._timer = 0;
+      this._stale.clear();
+      get("/api/recent", { limit }).then(
+        (page) => {
+          for (const row of page.sessions) this._all.set(row.session.key, rowOf(row));
+          this._notify();
+        },
+        // The next change reads them.
+        () => {},
+      );
+    }, REFRESH_MS);
   }
 
   /** @param {import("./feed.js").FeedState} state */
@@ -98,4 +150,9 @@ export class SessionsModel extends EventTarget {
       this.dispatchEvent(new Event("change"));
     });
   }
+}
+
+/** @param {any} row of the recent list */
+function rowOf({ session, ...more }) {
+  return { ...session, ...more, model: session.model || more.asked_model || "" };
 }

@@ -6,6 +6,8 @@ import { el } from "./dom.js";
 import { icon } from "./icons.js";
 import { drawRecord, toneOf } from "./parts.js";
 import { prose } from "./prose.js";
+import { bones } from "./skeleton.js";
+import { IN_STEP, replyOf, stepsOf } from "./steps.js";
 import { VirtualList } from "./virtual.js";
 
 /** Estimated row height in pixels: between a step and a short message. */
@@ -60,7 +62,8 @@ export class Timeline {
       { type: "button", class: "quiet detail-button", on: { click: () => this._switch(!this._isBrief) } },
     );
     this._empty = el("p", { class: "empty" }, "No messages yet. Write one below.");
-    this.node = el("div", { class: "timeline" }, this._empty, this.list.node, this._toEnd, this._announced);
+    this._loading = bones("Loading the timeline…");
+    this.node = el("div", { class: "timeline" }, this._loading, this._empty, this.list.node, this._toEnd, this._announced);
     this._showDetail();
     this.list.node.addEventListener("scroll", () => this._showToEnd(), { passive: true });
     this._listen();
@@ -80,18 +83,33 @@ export class Timeline {
     // Load the records around it first, so that rows taller than estimated do not push it away.
     await this._model.need(Math.max(1, seq - AROUND), Math.min(count, seq + AROUND)).catch(() => {});
     const logged = this._model.record(seq);
-    if (this._isBrief && logged && toneOf(logged.record) === "step") this._switch(false);
+    const reply = logged && IN_STEP.has(logged.record.type) ? replyOf(this._model, logged) : 0;
+    const target = reply || seq;
+    if (reply) this._openStep(reply, /** @type {any} */ (logged).record);
+    else if (this._isBrief && logged && toneOf(logged.record) === "step") this._switch(false);
     requestAnimationFrame(() => {
-      this.list.scrollTo(seq - 1);
-      this.list.activate(seq - 1);
+      this.list.scrollTo(target - 1);
+      this.list.activate(target - 1);
     });
+  }
+
+  /** Unfold the step that a tool record belongs to. @param {number} reply @param {any} record */
+  _openStep(reply, record) {
+    const { parts } = /** @type {any} */ (this._model.record(reply)).record.reply;
+    const id = record.call_id ?? record.result.call_id;
+    const place = parts.findIndex((/** @type {any} */ part) => part.type === "tool_call" && part.call_id === id);
+    this._memory.unfolded.add(`${reply}.${place}.step`);
+    this.list.redraw(reply - 1);
   }
 
   /** @param {number} index */
   _isShown(index) {
     if (!this._isBrief || index >= this._model.count) return true;
     const logged = this._model.record(index + 1);
-    return !logged || toneOf(logged.record) !== "step";
+    if (!logged) return true;
+    // A result is shown with its call, as far as that is loaded.
+    if (IN_STEP.has(logged.record.type) && replyOf(this._model, logged)) return false;
+    return toneOf(logged.record) !== "step";
   }
 
   /** @param {boolean} isBrief */
@@ -121,6 +139,7 @@ export class Timeline {
     on("record", (event) => this._announce(event.detail));
     on("writing", () => this._write());
     on("reset", () => this.list.reset(this._model.count));
+    on("detail", () => this._showEmpty());
     on("detail", () => this._restate());
   }
 
@@ -152,7 +171,12 @@ export class Timeline {
 
   /** @param {number} first @param {number} last */
   _arrived(first, last) {
-    for (let seq = first; seq <= last; seq += 1) this.list.redraw(seq - 1);
+    for (let seq = first; seq <= last; seq += 1) {
+      this.list.redraw(seq - 1);
+      const logged = this._model.record(seq);
+      const reply = logged && IN_STEP.has(logged.record.type) ? replyOf(this._model, logged) : 0;
+      if (reply && reply < first) this.list.redraw(reply - 1);
+    }
     this._showEmpty();
   }
 
@@ -177,7 +201,11 @@ export class Timeline {
       el("span", { class: "row-seq" }, `#${index + 1}`),
     );
     this._unfoldNewest(logged);
-    return drawRecord(logged, this._memory, this._actions);
+    if (logged.record.type === "ReplyRecorded") {
+      return drawRecord(logged, { ...this._memory, steps: stepsOf(this._model, logged) }, this._actions);
+    }
+    const isLine = IN_STEP.has(logged.record.type) && replyOf(this._model, logged) > 0;
+    return drawRecord(logged, this._memory, { ...this._actions, isLine });
   }
 
   /** Show the newest answer whole, unless the user has folded it. @param {import("./record_text.js").Logged} logged */
@@ -215,14 +243,15 @@ export class Timeline {
 
   /** Show the empty state if there are no messages: configuration records are steps. */
   _showEmpty() {
-    const { count, writing } = this._model;
-    let isEmpty = this._isBrief && !writing && count <= AROUND;
+    const { count, detail, writing } = this._model;
+    this._loading.hidden = Boolean(detail);
+    let isEmpty = Boolean(detail) && this._isBrief && !writing && count <= AROUND;
     for (let seq = 1; isEmpty && seq <= count; seq += 1) {
       const logged = this._model.record(seq);
       isEmpty = Boolean(logged) && toneOf(/** @type {any} */ (logged).record) === "step";
     }
     this._empty.hidden = !isEmpty;
-    this.list.node.hidden = isEmpty;
+    this.list.node.hidden = isEmpty || !detail;
   }
 
   /** @param {number} index */

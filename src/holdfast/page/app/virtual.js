@@ -25,6 +25,7 @@ const PASSES_MAX = 8;
  * @property {boolean} [sticksToEnd]
  * @property {(index: number) => Node} draw
  * @property {(index: number) => boolean} [isShown] hidden rows have no height
+ * @property {(index: number) => boolean} [isSelected] of a listbox with a selection
  * @property {(first: number, last: number) => void} [onRange] called with the visible rows
  * @property {(index: number) => void} [onOpen] Enter on a row
  */
@@ -257,7 +258,8 @@ export class VirtualList {
     row.setAttribute("aria-posinset", String(index + 1));
     row.setAttribute("aria-setsize", String(this.count));
     row.classList.toggle("is-active", index === this.active);
-    if (this._isChoice) row.setAttribute("aria-selected", String(index === this.active));
+    const isSelected = this._options.isSelected?.(index) ?? index === this.active;
+    if (this._isChoice) row.setAttribute("aria-selected", String(isSelected));
     else row.tabIndex = -1;
   }
 

@@ -250,6 +250,21 @@ async def open_state(store: ports.Log, session: str, *, since: Turn | None = Non
     return (await open_log(store, session)).turn if log.misfits and known.seq else log.turn
 
 
+async def state_at(store: ports.Log, session: str, seq: int, *, since: Turn | None = None) -> Turn:
+    """Return the state of a session after the record `seq`: from `since`, which is not later, or from the beginning.
+
+    Costs as much as the records in between; other tasks run between pages of them.
+    """
+    log = Log(session, since if since is not None else Turn())
+    while log.turn.seq < seq:
+        page = await store.read(session, after=log.turn.seq, limit=min(_PAGE_RECORDS, seq - log.turn.seq))
+        if not page:
+            break
+        log.extend(page, is_ours=False)
+        log.tail.clear()
+    return log.turn
+
+
 async def open_end(store: ports.Log, session: str, *, records_max: int, turn: Turn, before: int = 0) -> Log:
     """Return a log in a state that is known, with at most so many records of its view: those before a seq, or the last.
 

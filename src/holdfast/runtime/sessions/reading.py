@@ -1,6 +1,7 @@
 """Reads of a session: its records, its state, its view, and what it used."""
 
 from holdfast.core.fold.session_state import Turn
+from holdfast.core.view import origins_in_view
 from holdfast.errors import BadInputError
 from holdfast.ports import Hit, SessionInfo
 from holdfast.runtime.engine.context import Engine
@@ -69,6 +70,7 @@ class Reading:
         known = await self._engine.learning.known(self._engine.models(log.turn.model)[0])
         prepared = prepare(log, self._engine, known)
         sizes = prepared.sizes if is_whole else sizes_at_least(prepared.sizes, log.turn)
+        origins = origins_in_view(log.tail, log.turn, pinned=log.pinned)
         return View(
             system=prepared.request.system,
             messages=prepared.request.messages,
@@ -84,6 +86,8 @@ class Reading:
             spent_on_notes=log.turn.spent_on_notes,
             first=first,
             is_whole=is_whole,
+            # Instructions of a proxied client come first.
+            origins=(0,) * (len(prepared.request.messages) - len(origins)) + origins,
         )
 
     async def generation(self) -> int:

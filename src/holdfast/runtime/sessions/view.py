@@ -30,3 +30,5 @@ class View(msgspec.Struct, frozen=True):
     # The first record of its messages, and whether they are all.
     first: int = 0
     is_whole: bool = True
+    # The record of each message; 0 for the summary and for instructions of a proxied client.
+    origins: tuple[int, ...] = ()
