@@ -6,7 +6,7 @@ import os
 import secrets
 import string
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,20 @@ from holdfast.errors import RetryLaterError
 from holdfast.rescue.formats.base import (
     INTERRUPTED,
     MEDIA_BYTES_MAX,
+    Compaction,
     Conversation,
     ForeignSession,
     SessionRef,
+    arguments_of,
+    encoded_media,
     media_of_url,
     removed_note,
     result_of,
+    shown_result,
     text_of,
 )
-from holdfast.rescue.neutral import NeutralRole
-from holdfast.types.messages import Part, Reasoning, Text, ToolCall
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.types.messages import Media, Part, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
 
 AGENT = "opencode"
 _BUSY_MS = 2_000
@@ -161,17 +165,17 @@ def _add_tool(part: dict[str, Any], said: list[Part], results: list[Part]) -> No
 # --- Repair ---
 
 
-def repair_rows(session: ForeignSession, summary: str | None) -> None:
+def repair_rows(session: ForeignSession, compaction: Compaction | None) -> None:
     """Repair a session in one transaction. Raises `RetryLaterError` if the database is locked."""
     try:
         with contextlib.closing(open_rows(session.ref.path, is_writing=True)) as rows, rows:
             rows.execute("PRAGMA foreign_keys=ON")
-            _repair(rows, session.ref.id, summary)
+            _repair(rows, session.ref.id, compaction)
     except apsw.BusyError as error:
         raise RetryLaterError("opencode is writing to its database; end it, then run the command again") from error
 
 
-def _repair(rows: apsw.Connection, session: str, summary: str | None) -> None:
+def _repair(rows: apsw.Connection, session: str, compaction: Compaction | None) -> None:
     messages = _rows(rows, session)
     now = int(time.time() * 1_000)
     for _, _, parts in messages:
@@ -184,8 +188,8 @@ def _repair(rows: apsw.Connection, session: str, summary: str | None) -> None:
         rows.execute("DELETE FROM part WHERE message_id = ?", (identity,))
         rows.execute("DELETE FROM message WHERE id = ?", (identity,))
     messages = [one for one in messages if one[0] not in failed]
-    if summary is not None and messages:
-        _append_compaction(rows, session, messages, summary)
+    if compaction is not None and messages:
+        _append_compaction(rows, session, messages, compaction)
 
 
 def _fixed(part: dict[str, Any], now: int) -> dict[str, Any] | None:
@@ -202,43 +206,89 @@ def _fixed(part: dict[str, Any], now: int) -> dict[str, Any] | None:
     return None
 
 
-def _append_compaction(rows: apsw.Connection, session: str, messages: list[Any], summary: str) -> None:
-    """Append a compaction in opencode's own form: a message with the order, and its finished summary."""
+def _append_compaction(rows: apsw.Connection, session: str, messages: list[Any], compaction: Compaction) -> None:
+    """Append a compaction in opencode's own form: a message with the order, its finished summary, and the tail."""
     last = _newest(messages, "user")
     answer = _newest(messages, "assistant")
     now = max(int(time.time() * 1_000), 1 + max(_created(value) for _, value, _ in messages))
-    order, told = _identity("msg", now), _identity("msg", now + 1)
     chosen = last.get("model", {})
-    asked = {"role": "user", "time": {"created": now}, "agent": last.get("agent", "build"), "model": chosen}
+    asked = {"role": "user", "agent": last.get("agent", "build"), "model": chosen}
     spent = {"total": 0, "input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
-    names = {"modelID": chosen.get("modelID", ""), "providerID": chosen.get("providerID", "")}
     replied = {
-        "parentID": order,
         "role": "assistant",
-        "mode": "compaction",
-        "agent": "compaction",
         "path": answer.get("path", {"cwd": os.sep, "root": os.sep}),
         "cost": 0,
         "tokens": spent,
-        **names,
-        "time": {"created": now + 1, "completed": now + 2},
+        "modelID": chosen.get("modelID", ""),
+        "providerID": chosen.get("providerID", ""),
         "finish": "stop",
-        "summary": True,
     }
-    for identity, value, at in ((order, asked, now), (told, replied, now + 1)):
-        rows.execute(
+    summarised = {**replied, "mode": "compaction", "agent": "compaction", "summary": True}
+    mode = answer.get("mode", asked["agent"])
+    written = _Writer(rows, session, now)
+    written.add(asked, [{"type": "compaction", "auto": True}])
+    written.add(summarised, [{"type": "text", "text": compaction.summary, "time": {"start": now, "end": now}}])
+    for message, parts in _spoken(compaction.tail, now):
+        is_answer = message.role is NeutralRole.ASSISTANT
+        written.add({**replied, "mode": mode, "agent": asked["agent"]} if is_answer else asked, parts)
+    rows.execute("UPDATE session SET time_updated = ? WHERE id = ?", (written.at, session))
+
+
+class _Writer:
+    """Appends messages with their parts, each later than the one before."""
+
+    def __init__(self, rows: apsw.Connection, session: str, at: int) -> None:
+        self._rows, self._session, self.at = rows, session, at
+        self._asked = ""
+
+    def add(self, value: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
+        """Append a message; an answer is the child of the newest question."""
+        at, self.at = self.at, self.at + 1
+        identity = _identity("msg", at)
+        if value["role"] == "assistant":
+            stored = {**value, "parentID": self._asked, "time": {"created": at, "completed": at}}
+        else:
+            self._asked = identity
+            stored = {**value, "time": {"created": at}}
+        self._rows.execute(
             "INSERT INTO message (id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?)",
-            (identity, session, at, at, json.dumps(value, ensure_ascii=False)),
+            (identity, self._session, at, at, json.dumps(stored, ensure_ascii=False)),
         )
-    for message, part, at in (
-        (order, {"type": "compaction", "auto": True}, now),
-        (told, {"type": "text", "text": summary, "time": {"start": now, "end": now}}, now + 1),
-    ):
-        rows.execute(
-            "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?, ?)",
-            (_identity("prt", at), message, session, at, at, json.dumps(part, ensure_ascii=False)),
-        )
-    rows.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now + 2, session))
+        for place, part in enumerate(parts):
+            self._rows.execute(
+                "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (_identity("prt", at, place), identity, self._session, at, at, json.dumps(part, ensure_ascii=False)),
+            )
+
+
+def _spoken(tail: Sequence[NeutralMessage], now: int) -> Iterator[tuple[NeutralMessage, list[dict[str, Any]]]]:
+    """Yield messages with their parts; results of tools are in the parts of their calls."""
+    results = {part.call_id: part for message in tail for part in message.parts if isinstance(part, ToolResult)}
+    for message in tail:
+        parts: list[dict[str, Any]] = []
+        for part in message.parts:
+            match part:
+                case Text(text=text):
+                    parts.append({"type": "text", "text": text})
+                case Media(media_type=kind, name=name):
+                    url = f"data:{kind};base64,{encoded_media(part, message)}"
+                    parts.append({"type": "file", "mime": kind, "filename": name or "file", "url": url})
+                case ToolCall():
+                    parts.append(_tool_part(part, results.get(part.call_id), now))
+                case _:
+                    pass
+        if parts:
+            yield message, parts
+
+
+def _tool_part(call: ToolCall, result: ToolResult | None, now: int) -> dict[str, Any]:
+    state: dict[str, Any] = {"input": arguments_of(call), "time": {"start": now, "end": now}}
+    if result is not None and result.outcome is ToolOutcome.DONE:
+        state |= {"status": "completed", "output": shown_result(result), "title": call.name, "metadata": {}}
+    else:
+        state |= {"status": "error", "error": shown_result(result) if result is not None else INTERRUPTED}
+    return {"type": "tool", "callID": call.call_id, "tool": call.name, "state": state}
 
 
 def _newest(messages: list[Any], role: str) -> dict[str, Any]:
@@ -251,7 +301,7 @@ def _created(value: dict[str, Any]) -> int:
     return int(_number(times.get("created"))) if isinstance(times, dict) else 0
 
 
-def _identity(kind: str, at_ms: int) -> str:
-    """Return an id that sorts by time, as opencode makes them: 48 bits of time, then random letters."""
-    number = (at_ms * 0x1000 + 1) & 0xFFFFFFFFFFFF
+def _identity(kind: str, at_ms: int, place: int = 0) -> str:
+    """Return an id that sorts by time and place, as opencode makes them: 48 bits, then random letters."""
+    number = (at_ms * 0x1000 + 1 + place) & 0xFFFFFFFFFFFF
     return f"{kind}_{number:012x}" + "".join(secrets.choice(_LETTERS) for _ in range(14))
