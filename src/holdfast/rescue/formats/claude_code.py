@@ -140,7 +140,7 @@ def read(ref: SessionRef) -> ForeignSession:
             if value.get("subtype") == "compact_boundary":
                 begin, has_summary = len(talk.messages), False
             continue
-        has_summary = has_summary or bool(value.get("isCompactSummary"))
+        has_summary = has_summary or bool(value.get("isCompactSummary") and _content(value))
         _add(talk, value)
     failed = () if has_summary else ("a compaction was begun, and its summary was never written",)
     messages = tuple(_merged(talk))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from holdfast.errors import RetryLaterError
 from holdfast.rescue.formats.base import (
@@ -74,29 +75,60 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _rows(rows: apsw.Connection, session: str) -> list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]]:
-    """Return messages with their parts, in order."""
+class _Row(msgspec.Struct, frozen=True):
+    """A message with its parts, each by its id."""
+
+    id: str
+    value: dict[str, Any]
+    parts: list[tuple[str, dict[str, Any]]]
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The messages of a session in order, and the ids of messages and parts that are not JSON objects."""
+
+    messages: list[_Row]
+    torn_messages: list[str]
+    torn_parts: list[str]
+
+
+def _object(body: object) -> dict[str, Any] | None:
+    try:
+        found = json.loads(str(body))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _rows(rows: apsw.Connection, session: str) -> _Rows:
+    """Return messages with their parts, in order. opencode does not load a session with a row that is torn."""
+    found = _Rows([], [], [])
     parts: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for identity, message, body in rows.execute(
         "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id", (session,)
     ):
-        parts.setdefault(str(message), []).append((str(identity), json.loads(str(body))))
-    return [
-        (str(identity), json.loads(str(body)), parts.get(str(identity), []))
-        for identity, body in rows.execute(
-            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
-        )
-    ]
+        if (value := _object(body)) is None:
+            found.torn_parts.append(str(identity))
+        else:
+            parts.setdefault(str(message), []).append((str(identity), value))
+    for identity, body in rows.execute(
+        "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+    ):
+        if (value := _object(body)) is None:
+            found.torn_messages.append(str(identity))
+        else:
+            found.messages.append(_Row(str(identity), value, parts.get(str(identity), [])))
+    return found
 
 
 def read(ref: SessionRef) -> ForeignSession:
     """Read a session."""
     whole, sent = Conversation(ref.id), Conversation(ref.id)
     with contextlib.closing(open_rows(ref.path)) as rows:
-        messages = _rows(rows, ref.id)
-    begin, failed = _context_begin(messages)
+        found = _rows(rows, ref.id)
+    begin, failed = _context_begin(found.messages)
     model = ""
-    for number, (identity, value, parts) in enumerate(messages):
+    for number, row in enumerate(found.messages):
+        identity, value, parts = row.id, row.value, row.parts
         chosen = value.get("model")
         model = str(value.get("modelID") or (chosen.get("modelID") if isinstance(chosen, dict) else "") or model)
         if value.get("error"):
@@ -104,28 +136,36 @@ def read(ref: SessionRef) -> ForeignSession:
         _add(whole, identity, value, parts)
         if number >= begin:
             _add(sent, identity, value, parts)
-    faults = ("a compaction never finished",) if failed else ()
-    return ForeignSession(ref, model, tuple(whole.messages), tuple(sent.messages), dict(whole.foreign), (), faults)
+    failures = ("a compaction never finished, or has no summary",) if failed else ()
+    torn = len(found.torn_messages) + len(found.torn_parts)
+    faults = (f"{torn} rows cannot be read, so opencode does not load it",) if torn else ()
+    return ForeignSession(
+        ref, model, tuple(whole.messages), tuple(sent.messages), dict(whole.foreign), faults, failures
+    )
 
 
-def _context_begin(
-    messages: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]],
-) -> tuple[int, list[str]]:
+def _context_begin(messages: list[_Row]) -> tuple[int, list[str]]:
     """Return the first message of the context, and the ids of compactions that never finished, with their answers."""
-    children: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for identity, value, _ in messages:
-        children.setdefault(str(value.get("parentID", "")), []).append((identity, value))
+    children: dict[str, list[_Row]] = {}
+    for row in messages:
+        children.setdefault(str(row.value.get("parentID", "")), []).append(row)
     begin = 0
     failed: list[str] = []
-    for number, (identity, _, parts) in enumerate(messages):
-        if not any(part.get("type") == "compaction" for _, part in parts):
+    for number, row in enumerate(messages):
+        if not any(part.get("type") == "compaction" for _, part in row.parts):
             continue
-        answers = children.get(identity, [])
-        if any(value.get("summary") and value.get("finish") and not value.get("error") for _, value in answers):
+        answers = children.get(row.id, [])
+        if any(map(_is_summary, answers)):
             begin, failed = number, []
         else:
-            failed += [identity, *(child for child, _ in answers)]
+            failed += [row.id, *(child.id for child in answers)]
     return begin, failed
+
+
+def _is_summary(row: _Row) -> bool:
+    """Return whether an answer is a finished summary with a text."""
+    is_finished = row.value.get("summary") and row.value.get("finish") and not row.value.get("error")
+    return bool(is_finished) and any(part.get("type") == "text" and part.get("text") for _, part in row.parts)
 
 
 def _add(talk: Conversation, identity: str, value: dict[str, Any], parts: list[tuple[str, dict[str, Any]]]) -> None:
@@ -176,18 +216,20 @@ def repair_rows(session: ForeignSession, compaction: Compaction | None) -> None:
 
 
 def _repair(rows: apsw.Connection, session: str, compaction: Compaction | None) -> None:
-    messages = _rows(rows, session)
+    found = _rows(rows, session)
     now = int(time.time() * 1_000)
-    for _, _, parts in messages:
-        for identity, part in parts:
+    for identity in found.torn_parts:
+        rows.execute("DELETE FROM part WHERE id = ?", (identity,))
+    for row in found.messages:
+        for identity, part in row.parts:
             fixed = _fixed(part, now)
             if fixed is not None:
                 rows.execute("UPDATE part SET data = ? WHERE id = ?", (json.dumps(fixed, ensure_ascii=False), identity))
-    failed = _context_begin(messages)[1]
-    for identity in failed:
+    removed = [*_context_begin(found.messages)[1], *found.torn_messages]
+    for identity in removed:
         rows.execute("DELETE FROM part WHERE message_id = ?", (identity,))
         rows.execute("DELETE FROM message WHERE id = ?", (identity,))
-    messages = [one for one in messages if one[0] not in failed]
+    messages = [row for row in found.messages if row.id not in removed]
     if compaction is not None and messages:
         _append_compaction(rows, session, messages, compaction)
 
@@ -206,11 +248,11 @@ def _fixed(part: dict[str, Any], now: int) -> dict[str, Any] | None:
     return None
 
 
-def _append_compaction(rows: apsw.Connection, session: str, messages: list[Any], compaction: Compaction) -> None:
+def _append_compaction(rows: apsw.Connection, session: str, messages: list[_Row], compaction: Compaction) -> None:
     """Append a compaction in opencode's own form: a message with the order, its finished summary, and the tail."""
     last = _newest(messages, "user")
     answer = _newest(messages, "assistant")
-    now = max(int(time.time() * 1_000), 1 + max(_created(value) for _, value, _ in messages))
+    now = max(int(time.time() * 1_000), 1 + max(_created(row.value) for row in messages))
     chosen = last.get("model", {})
     asked = {"role": "user", "agent": last.get("agent", "build"), "model": chosen}
     spent = {"total": 0, "input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
@@ -291,9 +333,8 @@ def _tool_part(call: ToolCall, result: ToolResult | None, now: int) -> dict[str,
     return {"type": "tool", "callID": call.call_id, "tool": call.name, "state": state}
 
 
-def _newest(messages: list[Any], role: str) -> dict[str, Any]:
-    found: dict[str, Any] = next((value for _, value, _ in reversed(messages) if value.get("role") == role), {})
-    return found
+def _newest(messages: list[_Row], role: str) -> dict[str, Any]:
+    return next((row.value for row in reversed(messages) if row.value.get("role") == role), {})
 
 
 def _created(value: dict[str, Any]) -> int:
