@@ -167,7 +167,12 @@ def comments(kind: type[msgspec.Struct]) -> dict[str, str]:
 FILE_NAME = "holdfast.toml"
 # Variables that are not settings: the path of the file, and those of other modules.
 FILE_VARIABLE = "HOLDFAST_CONFIG"
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS", "HOLDFAST_MODELS"})
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_ARCHIVE", "HOLDFAST_CORPUS", "HOLDFAST_MODELS"}) | {
+    # Of the extensions in packages/, which may share a shell with the gateway.
+    "HOLDFAST_URL",
+    "HOLDFAST_KEY",
+    "HOLDFAST_PI_COMPACTION",
+}
 # Legacy names.
 _ALIASES = {"HOLDFAST_LOG": "observing.log"}
 # A variable at least this similar to a known one is a typing error.
