@@ -3,11 +3,13 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.cli.agents import make_agent, provider
 from tests.cli.programs import PROGRAM, environment
 from tests.rescue import foreign
 
@@ -81,7 +83,57 @@ def test_a_repair_says_how_to_resume_and_a_second_one_changes_nothing(work: Path
 
 def test_a_session_in_use_is_refused_with_the_code_for_later(work: Path) -> None:
     path = write_session(work)
-    path.touch()
+    # Later than now, because a program starts slowly on a busy machine.
+    os.utime(path, (time.time() + 60, time.time() + 60))
     ended = rescue(work, "rescue", "s-1", "--in-place")
     assert (ended.returncode, b"a moment ago" in ended.stderr) == (75, True)
     assert rescue(work, "rescue", "unknown").returncode == 2
+
+
+# Grows a conversation behind the gateway, and keeps it in a session of pi.
+_GROWS = """
+said, entries = [], [{"type": "session", "version": 3, "id": "s-1", "cwd": os.getcwd()}]
+for number in range(8):
+    text = f"remember key{number} = value{number}. " + "The tide is high. " * 150
+    said.append({"role": "user", "content": text})
+    body = {"model": "model-1", "max_tokens": 100, "messages": said}
+    headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "test-key"}
+    request = urllib.request.Request(BASE + "/v1/messages", json.dumps(body).encode(), headers)
+    said.append({"role": "assistant", "content": json.load(urllib.request.urlopen(request))["content"]})
+for number, message in enumerate(said):
+    entries.append({"type": "message", "id": f"e-{number}", "parentId": f"e-{number - 1}" if number else None,
+                    "message": message})
+folder = os.path.expanduser("~/.pi/agent/sessions/--" + os.getcwd()[1:].replace("/", "-") + "--")
+os.makedirs(folder)
+with open(folder + "/2026_s-1.jsonl", "w") as file:
+    file.writelines(json.dumps(entry) + "\\n" for entry in entries)
+os.utime(file.name, (1_700_000_000, 1_700_000_000))
+"""
+
+
+def test_leaving_writes_the_gateways_compaction_into_the_agents_file_once(work: Path) -> None:
+    assert (rescue(work, "rescue", "--leave").returncode, rescue(work, "rescue", "s", "--leave").returncode) == (2, 2)
+    assert rescue(work, "rescue", "--from", "x").returncode == 2
+    programs = make_agent(work.parent / "bin", "claude", _GROWS)
+    with provider("--window", "2000", "--output", "200") as small:
+        settings = {"HOME": str(work.parent), "HOLDFAST_STORE": str(work.parent / "store.db")}
+        settings |= {"ANTHROPIC_BASE_URL": small, "HOLDFAST_GATEWAY_PORT": "1"}
+        settings["PATH"] = f"{programs}:{os.environ['PATH']}"
+        ran = subprocess.run(
+            [*PROGRAM, "run", "claude"], cwd=work, env=environment(**settings), timeout=60, check=False
+        )
+    assert ran.returncode == 0
+    would = rescue(work, "rescue", "s-1", "--in-place", "--dry-run", "--window", "200000").stdout.decode()
+    assert "its compaction is only in session dropin:" in would
+    assert "the conversation compacted" in would
+    shown = rescue(work, "rescue", "--leave", "--dry-run").stdout.decode()
+    assert shown.startswith("pi session s-1: 16 messages")
+    told = msgspec.json.decode(rescue(work, "rescue", "--leave", "--window", "200000", "--json").stdout)
+    assert [one["trouble"] for one in told["symptoms"]] == ["proxied"]
+    entries = [json.loads(line) for line in Path(told["path"]).read_text().splitlines()]
+    [compacted] = [entry for entry in entries if entry["type"] == "compaction"]
+    assert "key0 = value0" in compacted["summary"]
+    newest = [entry["message"] for entry in entries[entries.index(compacted) + 1 :]]
+    assert newest[-2]["content"][0]["text"].startswith("remember key7 = value7")
+    assert len(newest) < 16
+    assert b"no gateway holds the state" in rescue(work, "rescue", "--leave").stdout

@@ -1,197 +1,25 @@
-"""Break sessions of real agents, rescue and resume them: `python -m tests.real_agents [AGENT|BREAKAGE...]`, minutes.
+"""Break sessions of real agents, rescue and resume them: `python -m tests.real_agents [AGENT|BREAKAGE|leave ...]`.
 
 Each agent runs in a home folder of its own with the simulated model as its only provider. It makes a session with two
 facts; a copy is broken in one of five ways; the agent is asked for the facts before and after `holdfast rescue
---in-place`. The output is the table of docs/rescue.md.
+--in-place`. `leave`: the session outgrows the window behind a gateway, the gateway is switched off, and the agent is
+asked before and after `holdfast rescue --leave`. The output is the tables of docs/rescue.md.
 """
 
-import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
-from tests.cli.programs import PROGRAM
 from tests.real_agents.breakage import BREAKAGES, break_session, session_of
+from tests.real_agents.desk import AGENTS, Desk, gateway, provider, rescue, version
 
-WINDOW = 64_000
-_SECONDS_MAX = 120.0
-_FACTS = {"harbour": "Kiel", "berth": "17"}
 # More than the window, in one message: it is refused, stays in the history, and is sent with every message.
-_PASTE = "The tide table of the harbour lists high and low water for every day of the year. " * 5_000
-
-
-class Agent(msgspec.Struct, frozen=True):
-    """How a program is told its provider, and how it is asked. Messages come last, or on standard input."""
-
-    first: tuple[str, ...]
-    again: tuple[str, ...]
-    files: dict[str, str]
-    variables: dict[str, str]
-    reads_stdin: bool = False
-
-
-_OPENCODE = {
-    "autoupdate": False,
-    "share": "disabled",
-    "model": "local/model-1",
-    "small_model": "local/model-1",
-    "enabled_providers": ["local"],
-    "compaction": {"auto": False},
-    "provider": {
-        "local": {
-            "npm": "@ai-sdk/openai-compatible",
-            "options": {"baseURL": "BASE/v1", "apiKey": "test-key"},
-            "models": {
-                "model-1": {
-                    "limit": {"context": 1_000_000, "output": 4_000},
-                    "attachment": True,
-                    "modalities": {"input": ["text", "image"], "output": ["text"]},
-                }
-            },
-        }
-    },
-}
-_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
-_PI_MODEL = {"id": "model-1", "contextWindow": 1_000_000, "maxTokens": 4_000, "input": ["text", "image"]}
-_PI = {
-    "providers": {
-        "local": {
-            "baseUrl": "BASE/v1",
-            "apiKey": "test-key",
-            "api": "openai-completions",
-            "models": [{**_PI_MODEL, "reasoning": False, "cost": _COST}],
-        }
-    }
-}
-_CODEX = """\
-model = "model-1"
-model_provider = "local"
-model_context_window = 1000000
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-[model_providers.local]
-name = "Local"
-base_url = "BASE/v1"
-env_key = "LOCAL_API_KEY"
-wire_api = "responses"
-[analytics]
-enabled = false
-[features]
-plugins = false
-"""
-AGENTS = {
-    "claude": Agent(
-        ("claude", "-p"),
-        ("claude", "-p", "-c"),
-        {},
-        {
-            "ANTHROPIC_BASE_URL": "BASE",
-            "ANTHROPIC_API_KEY": "test-key",
-            "ANTHROPIC_MODEL": "model-1",
-            "ANTHROPIC_SMALL_FAST_MODEL": "model-1",
-            "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "1000000",
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "4000",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "DISABLE_AUTO_COMPACT": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        },
-        reads_stdin=True,
-    ),
-    "codex": Agent(
-        ("codex", "exec", "--skip-git-repo-check", "-"),
-        ("codex", "exec", "resume", "--last", "--skip-git-repo-check", "-"),
-        {".codex/config.toml": _CODEX},
-        {"LOCAL_API_KEY": "test-key"},
-        reads_stdin=True,
-    ),
-    "opencode": Agent(
-        ("opencode", "run"),
-        ("opencode", "run", "--continue"),
-        {".config/opencode/opencode.json": json.dumps(_OPENCODE)},
-        {
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-        },
-        reads_stdin=True,
-    ),
-    "pi": Agent(
-        ("pi", "-p", "--provider", "local", "--model", "model-1"),
-        ("pi", "-p", "--provider", "local", "--model", "model-1", "-c"),
-        {".pi/agent/models.json": json.dumps(_PI)},
-        {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},
-        reads_stdin=True,
-    ),
-}
-
-
-class Desk:
-    """One agent in a home folder of its own."""
-
-    def __init__(self, name: str, home: Path, base: str) -> None:
-        self.agent, self.name, self.home, self.base = AGENTS[name], name, home, base
-        self.work = home / "work"
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """Environment of the agent."""
-        own = {name: value.replace("BASE", self.base) for name, value in self.agent.variables.items()}
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "TERM": "dumb", "LANG": "C.UTF-8", **own}
-
-    def prepare(self) -> None:
-        """Write the agent's settings."""
-        self.work.mkdir(parents=True)
-        for name, content in self.agent.files.items():
-            path = self.home / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content.replace("BASE", self.base))
-
-    def say(self, text: str, *, is_first: bool = False) -> str:
-        """Send a message, and return what the agent printed; an agent that hangs is ended."""
-        words = self.agent.first if is_first else self.agent.again
-        try:
-            ended = subprocess.run(
-                words,
-                input=text.encode(),
-                capture_output=True,
-                cwd=self.work,
-                env=self.environ,
-                timeout=_SECONDS_MAX,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"no answer in {_SECONDS_MAX:.0f} s"
-        return (ended.stdout if ended.stdout.strip() else ended.stderr).decode(errors="replace")
-
-    def asked(self) -> tuple[int, str]:
-        """Ask for the facts; return how many were known, and the last line of the last answer."""
-        known, shown = 0, ""
-        for name, value in _FACTS.items():
-            shown = self.say(f"what is {name}?")
-            known += f"{name} = {value}" in shown
-        lines = [line for line in shown.strip().splitlines() if line.strip()]
-        return known, lines[-1][:150] if lines else "(nothing)"
-
-
-def version(name: str) -> str:
-    """Return the version that a program reports."""
-    with tempfile.TemporaryDirectory() as home:
-        ended = subprocess.run([name, "--version"], capture_output=True, env={**os.environ, "HOME": home}, check=False)
-    words = ended.stdout.decode().split()
-    return next((word for word in words if word[:1].isdigit()), "?")
+_SENTENCE = "The tide table of the harbour lists high and low water for every day of the year. "
+_PASTE = _SENTENCE * 5_000
+# Six of these outgrow the window.
+_PAGE = _SENTENCE * 750
 
 
 def run_breakage(desk: Desk, how: str) -> tuple[str, str]:
@@ -222,54 +50,63 @@ def break_session_of(desk: Desk, how: str) -> None:
         break_session(desk.name, session_of(desk.name, desk.home, str(desk.work)), how)
 
 
-def rescue(desk: Desk) -> str:
-    """Run `holdfast rescue --in-place`, and return its first complaint or that nothing was changed."""
-    ref = session_of(desk.name, desk.home, str(desk.work))
-    # It refuses files that were written a moment ago.
-    time.sleep(2.5)
-    words = [*PROGRAM, "rescue", ref.id, "--in-place", "--window", str(WINDOW), "--json"]
-    ended = subprocess.run(words, capture_output=True, cwd=desk.work, env=desk.environ, check=False)
-    if ended.returncode:
-        return ended.stderr.decode().strip()
-    told = msgspec.json.decode(ended.stdout)
-    troubles = ", ".join(one["trouble"] for one in told["symptoms"])
-    return f"{troubles or 'no trouble'}; {'repaired' if told['backup'] else 'unchanged'}"
+def leave(name: str) -> tuple[str, str]:
+    """Grow a session beyond the window behind a gateway, switch the gateway off, and ask before and after leaving."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-agents-") as folder, provider() as base:
+        desk = Desk(name, Path(folder) / "home", base)
+        store = desk.home / "store.db"
+        desk.home.mkdir()
+        desk.variables = {"HOLDFAST_STORE": str(store)}
+        with gateway(base, store) as proxy:
+            desk.prepare(proxy)
+            desk.say("remember harbour = Kiel", is_first=True)
+            desk.say("remember berth = 17")
+            for number in range(6):
+                desk.say(f"Page {number} of the tide tables. {_PAGE}")
+            known, last = desk.asked()
+            behind = f"{known} of 2 facts behind the gateway" + ("" if known == 2 else f" ({last})")
+        desk.prepare(base)
+        broken = desk.home.with_name("broken")
+        shutil.copytree(desk.home, broken, symlinks=True)
+        known, last = desk.asked()
+        before = f"{behind}; switched off: {known} of 2: {last}"
+        shutil.rmtree(desk.home)
+        broken.rename(desk.home)
+        rescued = rescue(desk, "--leave")
+        known, last = desk.asked()
+        return before, f"{known} of 2 facts ({rescued})" + ("" if known == 2 else f": {last}")
 
 
 def main(names: list[str]) -> int:
     """Run the agents that are installed, and print the table."""
-    ways = [how for how in BREAKAGES if how in names] or list(BREAKAGES)
+    ways = [how for how in BREAKAGES if how in names]
+    ways = ways or ([] if "leave" in names else list(BREAKAGES))
     chosen = [name for name in [name for name in names if name in AGENTS] or AGENTS if shutil.which(name)]
-    sys.stdout.write("| agent | broken by | as it was | after `holdfast rescue --in-place` |\n|---|---|---|---|\n")
+    sys.stdout.write("| agent | broken by | as it was | after `holdfast rescue` |\n|---|---|---|---|\n")
     for name in chosen:
-        with tempfile.TemporaryDirectory(prefix="holdfast-agents-") as folder, provider() as base:
-            desk = Desk(name, Path(folder) / "home", base)
-            desk.prepare()
-            desk.say("remember harbour = Kiel", is_first=True)
-            desk.say("remember berth = 17")
-            # The last line of a file is torn off below; it must not be a fact.
-            desk.say("hello")
-            for how in ways:
-                before, after = run_breakage(desk, how)
-                sys.stdout.write(f"| {name} {version(name)} | {how} | {before} | {after} |\n")
-                sys.stdout.flush()
+        for how, (before, after) in run_ways(name, ways):
+            sys.stdout.write(f"| {name} {version(name)} | {how} | {before} | {after} |\n")
+            sys.stdout.flush()
+        if "leave" in names:
+            before, after = leave(name)
+            sys.stdout.write(f"| {name} {version(name)} | gateway switched off | {before} | {after} |\n")
+            sys.stdout.flush()
     return 0
 
 
-@contextmanager
-def provider() -> Iterator[str]:
-    """Serve the simulated model, which refuses large images as Anthropic does, and yield its address."""
-    program = subprocess.Popen([*PROGRAM, "sim", "--window", str(WINDOW), "--output", "4096"], stdout=subprocess.PIPE)
-    try:
-        assert program.stdout is not None
-        base = next(word for word in program.stdout.readline().decode().split() if word.startswith("http://"))
-        limits = {"window_tokens": WINDOW, "output_tokens_max": 4_096, "media_bytes_max": 5 * 2**20}
-        request = urllib.request.Request(f"{base}/simulation", json.dumps({"limits": limits}).encode())
-        urllib.request.urlopen(request).close()
-        yield base
-    finally:
-        program.terminate()
-        program.wait()
+def run_ways(name: str, ways: list[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the results of each way in which a session of an agent breaks."""
+    if not ways:
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-agents-") as folder, provider() as base:
+        desk = Desk(name, Path(folder) / "home", base)
+        desk.prepare()
+        desk.say("remember harbour = Kiel", is_first=True)
+        desk.say("remember berth = 17")
+        # The last line of a file is torn off below; it must not be a fact.
+        desk.say("hello")
+        for how in ways:
+            yield how, run_breakage(desk, how)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import apsw
 from holdfast.rescue.formats import claude_code, codex, opencode, pi
 from holdfast.rescue.formats.base import SessionRef, encode_line, now_text, read_lines
 
-BREAKAGES = ("overflow", "orphaned call", "huge image", "torn tail", "half compaction")
+BREAKAGES = ("overflow", "orphaned call", "huge image", "torn tail", "glued lines", "half compaction")
 # Noise, as a photograph has it: 6 MB, above the limit of the provider.
 _IMAGE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 24_000).decode()
 
@@ -27,9 +27,16 @@ def break_session(agent: str, ref: SessionRef, how: str) -> None:
     if agent == "opencode":
         _break_rows(ref, how)
     elif how == "torn tail":
-        content = ref.path.read_bytes().rstrip(b"\n")
-        last = content.rpartition(b"\n")[2]
-        ref.path.write_bytes(content[: len(content) - len(last) // 2])
+        # The newest line with a message is written by half, and nothing after it.
+        content = ref.path.read_bytes()
+        at = max(content.rfind(b"hello"), content.rfind(b"Hello"))
+        begin, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at)
+        ref.path.write_bytes(content[: begin + (end - begin) // 2])
+    elif how == "glued lines":
+        # Two writes without the line break between them, as a crash and the next start leave it.
+        content = ref.path.read_bytes()
+        end = content.find(b"\n", content.rfind(b"remember berth = 17"))
+        ref.path.write_bytes(content[:end] + content[end + 1 :])
     else:
         _append(agent, ref, how)
 
@@ -58,7 +65,9 @@ def _claude(values: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
         return [{**base, "type": "user", "message": {"role": "user", "content": content}}]
     boundary = {"parentUuid": None, "logicalParentUuid": leaf["uuid"], "type": "system", "subtype": "compact_boundary"}
     told = {"content": "Conversation compacted", "isMeta": False, "level": "info"}
-    return [{**base, **boundary, **told, "compactMetadata": {"trigger": "auto", "preTokens": 1}}]
+    compacted = {**base, **boundary, **told, "compactMetadata": {"trigger": "auto", "preTokens": 1}}
+    empty = {"type": "user", "isCompactSummary": True, "message": {"role": "user", "content": ""}}
+    return [compacted, {**base, **empty, "parentUuid": base["uuid"], "uuid": "1" * 8 + leaf["uuid"][8:]}]
 
 
 def _codex(values: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
@@ -70,7 +79,7 @@ def _codex(values: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
     if how == "huge image":
         image = {"type": "input_image", "image_url": f"data:image/png;base64,{_IMAGE}"}
         return [{**base, "payload": {"type": "message", "role": "user", "content": [image]}}]
-    return [{**base, "type": "compacted", "payload": {"message": ""}}]
+    return [{**base, "type": "compacted", "payload": {"message": "", "replacement_history": []}}]
 
 
 def _pi(values: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
@@ -111,11 +120,18 @@ def _break_rows(ref: SessionRef, how: str) -> None:
             torn["time"] = {"created": torn["time"]["created"]}
             rows.execute("DELETE FROM part WHERE message_id = ?", (answer,))
             rows.execute("UPDATE message SET data = ? WHERE id = ?", (json.dumps(torn), answer))
+        elif how == "glued lines":
+            # Its like in a database: a row that is no JSON any more.
+            rows.execute(
+                "UPDATE part SET data = substr(data, 1, length(data) / 2) WHERE message_id = ? AND "
+                "json_extract(data, '$.type') = 'text'",
+                (answer,),
+            )
         else:
             late = json.loads(str(replied))["time"]["created"] + 1_000
             order = {**json.loads(str(asked)), "time": {"created": late}}
             summary = {**json.loads(str(replied)), "parentID": f"{answer}y", "summary": True, "mode": "compaction"}
-            summary.pop("finish", None)
+            summary["finish"] = "stop"
             rows.execute(messages, (f"{answer}y", ref.id, late, late, json.dumps(order)))
             rows.execute(parts, ("prt_zzy", f"{answer}y", ref.id, json.dumps({"type": "compaction", "auto": True})))
             rows.execute(messages, (f"{answer}z", ref.id, late, late, json.dumps(summary)))

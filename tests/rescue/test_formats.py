@@ -93,11 +93,11 @@ def test_sessions_of_all_agents_are_listed_newest_first(tmp_path: Path) -> None:
 
 
 def test_a_session_that_cannot_be_read_is_listed_with_the_reason(tmp_path: Path) -> None:
-    ref = made("opencode", tmp_path)
-    rows(ref.path, "", [("UPDATE message SET data = '{' WHERE id = 'm-0'", ())])
+    ref = made("openclaw_rows", tmp_path)
+    rows(ref.path, "", [("UPDATE transcript_events SET event_json = '{' WHERE seq = 1", ())])
     [listed] = list_sessions(tmp_path, {}, CWD)
     assert listed == Listed(ref, fault=listed.fault)
-    assert "not readable as a session of opencode" in listed.fault
+    assert "not readable as a session of openclaw" in listed.fault
 
 
 # --- Damage of lines ---
@@ -241,6 +241,19 @@ def test_claude_code_finishes_a_compaction_that_has_no_summary(tmp_path: Path) -
     assert shown(again)[:4] == WHOLE
 
 
+def test_an_empty_summary_of_claude_code_is_a_failed_compaction(tmp_path: Path) -> None:
+    ref = made("claude_code", tmp_path)
+    values = [json.loads(line) for line in ref.path.read_text().splitlines()]
+    boundary = {**values[-1], "type": "system", "subtype": "compact_boundary", "uuid": "b-1", "parentUuid": None}
+    empty = {**values[1], "uuid": "b-2", "parentUuid": "b-1", "isCompactSummary": True}
+    empty["message"] = {"role": "user", "content": ""}
+    lines(ref.path, [*values, {**boundary, "logicalParentUuid": "u-3"}, empty])
+    repaired = rescue_in_place(ref)
+    assert [one.trouble for one in repaired.before.symptoms] == [Trouble.FAILED_COMPACTION]
+    assert repaired.after.symptoms == ()
+    assert "harbour = Kiel" in str([one.parts for one in read_session(ref).context])
+
+
 def test_claude_code_keeps_side_chains_out_and_counts_them(tmp_path: Path) -> None:
     ref = made("claude_code", tmp_path)
     values = [json.loads(line) for line in ref.path.read_text().splitlines()]
@@ -344,6 +357,37 @@ def test_opencode_loses_only_the_compaction_that_never_finished(tmp_path: Path) 
     assert [one.trouble for one in repaired.before.symptoms] == [Trouble.FAILED_COMPACTION]
     session = read_session(ref)
     assert (shown(session), session.context) == (WHOLE, session.messages)
+
+
+def test_opencode_is_rid_of_rows_that_cannot_be_read(tmp_path: Path) -> None:
+    ref = made("opencode", tmp_path)
+    torn = [
+        ("UPDATE message SET data = substr(data, 1, 9) WHERE id = 'm-2'", ()),
+        ("INSERT INTO part VALUES ('p-95', 'm-0', 's-1', 9, 9, '{\"type\": \"te')", ()),
+    ]
+    rows(ref.path, "", torn)
+    repaired = rescue_in_place(ref)
+    [symptom] = repaired.before.symptoms
+    assert (symptom.trouble, symptom.says[:26]) == (Trouble.DAMAGED, "2 rows cannot be read, so ")
+    assert repaired.after.symptoms == ()
+    assert shown(read_session(ref)) == WHOLE[:3]
+    with contextlib.closing(apsw.Connection(str(ref.path))) as left:
+        assert list(left.execute("SELECT count(*) FROM part WHERE message_id = 'm-2' OR id = 'p-95'")) == [(0,)]
+
+
+def test_a_finished_summary_of_opencode_without_a_text_is_a_failed_compaction(tmp_path: Path) -> None:
+    ref = made("opencode", tmp_path)
+    order = json.dumps({"role": "user", "time": {"created": 9}})
+    answer = {"role": "assistant", "parentID": "m-8", "summary": True, "finish": "stop", "time": {"created": 9}}
+    inserts = [
+        ("INSERT INTO message VALUES ('m-8', 's-1', 9, 9, ?)", (order,)),
+        ("INSERT INTO part VALUES ('p-92', 'm-8', 's-1', 9, 9, '{\"type\": \"compaction\"}')", ()),
+        ("INSERT INTO message VALUES ('m-9', 's-1', 9, 9, ?)", (json.dumps(answer),)),
+    ]
+    rows(ref.path, "", inserts)
+    repaired = rescue_in_place(ref)
+    assert [one.trouble for one in repaired.before.symptoms] == [Trouble.FAILED_COMPACTION]
+    assert shown(read_session(ref)) == WHOLE
 
 
 def test_openclaws_database_is_only_imported(tmp_path: Path) -> None:

@@ -208,9 +208,7 @@ class HoldfastRepository(SessionRepository):
 
         self._run(work())
 
-    def read_message(
-        self, session_id: str, agent_id: str, message_id: int, **_kwargs: Any
-    ) -> SessionMessage | None:
+    def read_message(self, session_id: str, agent_id: str, message_id: int, **_kwargs: Any) -> SessionMessage | None:
         """Return a message; None if there is none."""
 
         async def work() -> StoredMessage | None:

@@ -32,6 +32,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast rescue 01a1ec08 --dry-run", "say what is wrong with one"),
             ("holdfast rescue 01a1ec08 --in-place", "repair it for its own agent"),
             ("holdfast rescue session.jsonl --as work:1", "continue it in Holdfast"),
+            ("holdfast rescue --leave", "the gateway is switched off: write its state into the agents' files"),
         ),
         "mcp": (
             ("holdfast mcp", "as an MCP server of your agent"),

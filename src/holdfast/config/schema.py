@@ -175,7 +175,12 @@ def comments(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 
 # Variables that are not settings: the path of the file, and those of other programs of this project.
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_CORPUS", "HOLDFAST_CHROMIUM"})
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HOLDFAST_CORPUS", "HOLDFAST_CHROMIUM"}) | {
+    # Of the extensions in packages/, which may share a shell with the gateway.
+    "HOLDFAST_URL",
+    "HOLDFAST_KEY",
+    "HOLDFAST_PI_COMPACTION",
+}
 # Legacy names.
 _ALIASES = {"HOLDFAST_LOG": "observing.log"}
 # A variable at least this similar to a known one is a typing error.

@@ -35,6 +35,8 @@ class Trouble(StrEnum):
     DAMAGED = "damaged"
     FAILED_COMPACTION = "failed_compaction"
     EMPTY = "empty"
+    # A gateway holds the compacted state of the session.
+    PROXIED = "proxied"
 
 
 class Symptom(msgspec.Struct, frozen=True):
@@ -50,6 +52,10 @@ class Diagnosis(msgspec.Struct, frozen=True):
     tokens: int
     window_tokens: int
     symptoms: tuple[Symptom, ...]
+
+    def followed_by(self, symptom: Symptom) -> "Diagnosis":
+        """Return the diagnosis with one more symptom."""
+        return msgspec.structs.replace(self, symptoms=(*self.symptoms, symptom))
 
     @property
     def is_too_long(self) -> bool:

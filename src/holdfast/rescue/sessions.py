@@ -30,7 +30,8 @@ from holdfast.rescue.formats import (
     pi,
     qwen_code,
 )
-from holdfast.rescue.formats.base import ForeignSession, Line, SessionRef, read_lines
+from holdfast.rescue.formats.base import Compaction, ForeignSession, Line, SessionRef, read_lines
+from holdfast.rescue.leaving import ProxiedState
 
 _HEAD_BYTES = 4 * 2**20
 _SQLITE_HEAD = b"SQLite format 3\0"
@@ -46,8 +47,8 @@ class Format(msgspec.Struct, frozen=True):
     # Recognises a file; None for databases.
     is_one: Callable[[list[Line]], bool] | None = None
     # A repaired file, or a repair of rows. None of both: sessions are only imported.
-    repair: Callable[[ForeignSession, str | None], bytes] | None = None
-    repair_rows: Callable[[ForeignSession, str | None], None] | None = None
+    repair: Callable[[ForeignSession, Compaction | None], bytes] | None = None
+    repair_rows: Callable[[ForeignSession, Compaction | None], None] | None = None
     resume: str = ""
     # Troubles that the agent itself cures when it loads a session.
     cured: tuple[Trouble, ...] = ()
@@ -158,6 +159,12 @@ def format_of(agent: str) -> Format:
     return next(one for one in FORMATS if agent in one.agents)
 
 
+def is_repairable(ref: SessionRef) -> bool:
+    """Return whether sessions of this agent are repaired in place."""
+    found = format_of(ref.agent)
+    return found.repair is not None or found.repair_rows is not None
+
+
 def list_sessions(home: Path, environ: Mapping[str, str], cwd: str) -> list[Listed]:
     """Return the sessions of all agents for a folder, newest first, each with its diagnosis."""
     refs: list[SessionRef] = []
@@ -217,29 +224,39 @@ def _ref_of_file(path: Path) -> SessionRef:
     raise UsageError(f"{path} is not a session of a known agent; `holdfast import` reads the neutral format")
 
 
-def rescue_in_place(ref: SessionRef, window_tokens: int | None = None) -> Repaired:
-    """Repair a session for its own agent. Raises `RetryLaterError` while the agent runs."""
+def rescue_in_place(ref: SessionRef, window_tokens: int | None = None, proxied: ProxiedState | None = None) -> Repaired:
+    """Repair a session for its own agent, and write the state that a gateway has of it.
+
+    Raises `RetryLaterError` while the agent runs.
+    """
     found = format_of(ref.agent)
     session = read_session(ref)
     before = diagnose(session, window_tokens)
+    if proxied is not None:
+        before = before.followed_by(proxied.symptom)
     resume = found.resume.format(id=session.ref.id)
-    if found.repair is None and found.repair_rows is None:
+    if not is_repairable(ref):
         raise UsageError(f"sessions of {ref.agent} are not repaired in place; import it: `holdfast rescue {ref.id}`")
     if not _needed(before, found.cured):
         return Repaired(session.ref, None, before, before, resume)
     files = [ref.path, ref.path.with_name(ref.path.name + "-wal")]
     check_unused(files, found.commands, session.ref.cwd)
-    needs_summary = before.is_too_long if found.drops_failed_compactions else before.needs_summary
-    summary = summary_of(session, before.window_tokens) if needs_summary else None
+    compaction = proxied.compaction if proxied is not None else _own_compaction(session, before, found)
     if found.repair is not None:
-        backup = replace_file(ref.path, found.repair(session, summary), keeps_backup=True)
+        backup = replace_file(ref.path, found.repair(session, compaction), keeps_backup=True)
     else:
         assert found.repair_rows is not None, "checked above"
         backup = backup_path(ref.path)
         opencode.backup_rows(ref.path, backup)
-        found.repair_rows(session, summary)
+        found.repair_rows(session, compaction)
     again = read_session(session.ref)
     return Repaired(again.ref, backup, before, diagnose(again, window_tokens), resume)
+
+
+def _own_compaction(session: ForeignSession, diagnosis: Diagnosis, found: Format) -> Compaction | None:
+    """Return a compaction made from the file alone, if it needs one."""
+    is_needed = diagnosis.is_too_long if found.drops_failed_compactions else diagnosis.needs_summary
+    return Compaction(summary_of(session, diagnosis.window_tokens)) if is_needed else None
 
 
 def _needed(diagnosis: Diagnosis, cured: Sequence[Trouble]) -> bool:

@@ -8,15 +8,25 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.options import configure_logging, store_option, store_to_write
+from holdfast.cli.options import configure_logging, store_option, store_to_read, store_to_write
 from holdfast.cli.output import align_columns, json_option, sanitize
 from holdfast.core.limits.bounds import Bounds
-from holdfast.rescue.diagnosis import Diagnosis, diagnose
+from holdfast.errors import RetryLaterError, UsageError
+from holdfast.rescue.diagnosis import Diagnosis, Trouble, diagnose
 from holdfast.rescue.formats.base import ForeignSession, SessionRef
 from holdfast.rescue.importing import Imported, import_session
-from holdfast.rescue.sessions import Listed, Repaired, find_session, list_sessions, read_session, rescue_in_place
+from holdfast.rescue.leaving import ProxiedState, proxied_state
+from holdfast.rescue.sessions import (
+    Listed,
+    Repaired,
+    find_session,
+    is_repairable,
+    list_sessions,
+    read_session,
+    rescue_in_place,
+)
 from holdfast.runtime.sessions.admission import check_session_key
-from holdfast.wiring import Place, open_store
+from holdfast.wiring import Place, look_at_store, open_store
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -41,6 +51,8 @@ class RescueOutput(msgspec.Struct, frozen=True):
 @click.command()
 @click.argument("session", required=False, metavar="[PATH|ID]")
 @click.option("--in-place", is_flag=True, help="Repair the agent's own file, with a copy beside it.")
+@click.option("--leave", is_flag=True, help="Write what a gateway holds of every session here into the agents' files.")
+@click.option("--from", "source", metavar="KEY", help="With --in-place: the gateway's session, if it is not found.")
 @click.option("--dry-run", is_flag=True, help="Only say what is wrong and what would change.")
 @click.option("--window", type=click.IntRange(min=1_000), help="Context window of the model, if it is not known.")
 @click.option("--key", "--as", "key", help="Key of the imported session. Default: AGENT:ID.")
@@ -50,9 +62,11 @@ def rescue(  # noqa: PLR0913 - a parameter per option
     session: str | None,
     window: int | None,
     key: str | None,
+    source: str | None,
     store: Place | None,
     *,
     in_place: bool,
+    leave: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -60,23 +74,34 @@ def rescue(  # noqa: PLR0913 - a parameter per option
 
     A session is imported, to be continued with `holdfast chat --session KEY`; importing again adds only new messages.
     With --in-place its own file is repaired instead: calls get a result, oversized images become a line, torn lines go,
-    and a conversation that is too long gets a compaction in the agent's own form, made without a model.
+    and a conversation that is too long gets a compaction in the agent's own form, made without a model. If a gateway
+    compacted the session, its state is written instead, so that the agent continues without the gateway.
     """
     configure_logging()
+    if leave and (session is not None or in_place):
+        raise click.UsageError("--leave takes every session of this folder; for one give its ID with --in-place")
+    if source is not None and not (in_place and session):
+        raise click.UsageError("--from needs an ID and --in-place")
     home, cwd = Path.home(), str(Path.cwd())
+    if leave:
+        _leave(list_sessions(home, os.environ, cwd), store, window, dry_run=dry_run, as_json=as_json)
+        return
     if session is None:
         _print_list(list_sessions(home, os.environ, cwd), as_json=as_json)
         return
     ref = find_session(session, home, os.environ, cwd)
     found = read_session(ref)
     diagnosis = diagnose(found, window)
+    proxied = asyncio.run(_proxied(found, store, source)) if in_place else None
+    if proxied is not None:
+        diagnosis = diagnosis.followed_by(proxied.symptom)
     output = _output(found, diagnosis)
     if dry_run:
         _print_diagnosis(output, as_json=as_json)
         if not as_json:
             click.echo(_would(diagnosis, in_place=in_place))
     elif in_place:
-        _print_repaired(rescue_in_place(ref, window), output, as_json=as_json)
+        _print_repaired(rescue_in_place(ref, window, proxied), output, as_json=as_json)
     else:
         named = key or f"{ref.agent}:{found.ref.id}"
         check_session_key(named)
@@ -87,6 +112,48 @@ def rescue(  # noqa: PLR0913 - a parameter per option
             known = f", {imported.already_there:,} were already there" if imported.already_there else ""
             click.echo(f"{imported.messages:,} messages imported as {sanitize(named)}{known}")
             click.echo(f"continue it: holdfast chat --session {sanitize(named)}")
+
+
+async def _proxied(found: ForeignSession, store: Place | None, source: str | None = None) -> ProxiedState | None:
+    """Return what a gateway holds of a session; None without a store."""
+    try:
+        place = store_to_read(store)
+    except UsageError:
+        if source is not None:
+            raise
+        return None
+    records, blobs = look_at_store(place, Bounds())
+    try:
+        return await proxied_state(found, records, blobs, source)
+    finally:
+        await records.close()
+
+
+def _leave(listed: list[Listed], store: Place | None, window: int | None, *, dry_run: bool, as_json: bool) -> None:
+    """Write the state of proxied sessions into the agents' own files; one that is in use does not stop the others."""
+    store_to_read(store)
+    held, failures = 0, 0
+    for one in listed:
+        if one.fault or not is_repairable(one.ref):
+            continue
+        found = read_session(one.ref)
+        proxied = asyncio.run(_proxied(found, store))
+        if proxied is None:
+            continue
+        held += 1
+        output = _output(found, diagnose(found, window).followed_by(proxied.symptom))
+        if dry_run:
+            _print_diagnosis(output, as_json=as_json)
+            continue
+        try:
+            _print_repaired(rescue_in_place(one.ref, window, proxied), output, as_json=as_json)
+        except RetryLaterError as error:
+            failures += 1
+            click.echo(f"{one.ref.agent} session {sanitize(one.ref.id)}: {error}", err=True)
+    if not held and not as_json:
+        click.echo("no gateway holds the state of a session here; the agents' own files have everything")
+    if failures:
+        raise RetryLaterError(f"{failures} of {held} sessions were not written; end their agents, then run it again")
 
 
 async def _import(found: ForeignSession, key: str, place: Place) -> Imported:
@@ -133,9 +200,10 @@ def _would(diagnosis: Diagnosis, *, in_place: bool) -> str:
         return "it would be imported; its own file stays as it is"
     if not diagnosis.symptoms:
         return "nothing would change"
+    is_proxied = any(one.trouble is Trouble.PROXIED for one in diagnosis.symptoms)
     return (
         "its file would be copied, and the conversation compacted"
-        if diagnosis.needs_summary
+        if diagnosis.needs_summary or is_proxied
         else "its file would be copied, and the entries above repaired"
     )
 

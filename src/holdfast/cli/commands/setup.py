@@ -72,6 +72,7 @@ def setup(agent: str, *, undo: bool, as_json: bool) -> None:
         return
     if not result.is_set:
         click.echo(f"{result.path} no longer names the gateway")
+        click.echo("sessions that the gateway compacted continue after `holdfast rescue --leave` in their folders")
         return
     click.echo(f"{result.path} now names the gateway at {result.gateway}; keep `holdfast serve` running")
     if result.backup:

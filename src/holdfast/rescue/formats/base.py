@@ -63,6 +63,18 @@ class ForeignSession(msgspec.Struct, frozen=True):
     failed_compactions: tuple[str, ...] = ()
 
 
+class Compaction(msgspec.Struct, frozen=True):
+    """A compaction to write: the summary of the past, and the messages that follow it verbatim."""
+
+    summary: str
+    tail: tuple[NeutralMessage, ...] = ()
+
+    def as_text(self) -> str:
+        """Return it as one text, for formats whose compactions are a text."""
+        told = [f"{one.role.value}: {text}" for one in self.tail if (text := _shown_text(one))]
+        return "\n\n".join([self.summary, *(["The newest messages, verbatim:"] if told else []), *told])
+
+
 class Line(msgspec.Struct):
     """One JSON object of a file, with its bytes as they are written. `fault` says how it was damaged."""
 
@@ -319,3 +331,42 @@ def _media_bytes(block: dict[str, Any]) -> int:
 def removed_note(kind: str, size_bytes: int) -> str:
     """Return the text that replaces media."""
     return f"[{kind} removed: {size_bytes / 1e6:.1f} MB; the original is in the copy of this file beside it]"
+
+
+# --- Messages in the forms of agents ---
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call as an object; those that are none are kept as a text."""
+    try:
+        found = json.loads(call.arguments)
+    except ValueError:
+        found = call.arguments
+    return found if isinstance(found, dict) else {"arguments": found}
+
+
+def encoded_media(part: Media, message: NeutralMessage) -> str:
+    """Return the bytes of media in base64."""
+    return base64.b64encode(message.blobs[part.blob.sha256]).decode()
+
+
+def shown_result(result: ToolResult) -> str:
+    """Return a tool result as text."""
+    return "\n".join(part.text if isinstance(part, Text) else "[media]" for part in result.parts)
+
+
+def _shown_text(message: NeutralMessage) -> str:
+    shown: list[str] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                shown.append(text)
+            case ToolCall(name=name, arguments=arguments):
+                shown.append(f"[called {name} with {arguments}]")
+            case ToolResult():
+                shown.append(f"[returned: {shown_result(part)}]")
+            case Media(media_type=kind):
+                shown.append(f"[{kind}]")
+            case _:
+                pass
+    return "\n".join(shown)

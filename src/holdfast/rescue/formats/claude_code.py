@@ -10,20 +10,23 @@ import msgspec
 
 from holdfast.rescue.formats.base import (
     INTERRUPTED,
+    Compaction,
     Conversation,
     ForeignSession,
     Line,
     SessionRef,
+    arguments_of,
     blocks_of,
     encode_line,
+    encoded_media,
     joined_lines,
     now_text,
     open_calls,
     read_lines,
     without_large_media,
 )
-from holdfast.rescue.neutral import NeutralRole
-from holdfast.types.messages import ToolResult
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.types.messages import Media, Part, Text, ToolCall, ToolOutcome, ToolResult
 
 AGENT = "claude_code"
 _IN_CONTEXT = frozenset({"user", "assistant", "attachment", "system"})
@@ -137,7 +140,7 @@ def read(ref: SessionRef) -> ForeignSession:
             if value.get("subtype") == "compact_boundary":
                 begin, has_summary = len(talk.messages), False
             continue
-        has_summary = has_summary or bool(value.get("isCompactSummary"))
+        has_summary = has_summary or bool(value.get("isCompactSummary") and _content(value))
         _add(talk, value)
     failed = () if has_summary else ("a compaction was begun, and its summary was never written",)
     messages = tuple(_merged(talk))
@@ -200,8 +203,8 @@ def _merged(talk: Conversation) -> list[Any]:
 # --- Repair ---
 
 
-def repair(session: ForeignSession, summary: str | None) -> bytes:
-    """Return the repaired file. `summary` compacts it; None leaves the conversation as it is."""
+def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
+    """Return the repaired file; None leaves the conversation as it is."""
     tree = _tree(session.ref.path.read_bytes())
     lines = [_repaired_line(line, tree.dangling) for line in tree.lines]
     leaf = tree.leaf
@@ -214,19 +217,53 @@ def repair(session: ForeignSession, summary: str | None) -> bytes:
         ]
         leaf = _child(leaf, "user", {"message": {"role": "user", "content": content}})
         lines.append(encode_line(leaf))
-    if summary is not None:
+    if compaction is not None:
         boundary = leaf
         if not session.failed_compactions:
             boundary = _child(leaf, "system", {"subtype": "compact_boundary", "content": "Conversation compacted"})
             boundary |= {"parentUuid": None, "logicalParentUuid": leaf["uuid"], "isMeta": False, "level": "info"}
             boundary["compactMetadata"] = {"trigger": "manual", "preTokens": 0}
             lines.append(encode_line(boundary))
-        leaf = _child(boundary, "user", {"message": {"role": "user", "content": summary}, "isCompactSummary": True})
+        told = {"message": {"role": "user", "content": compaction.summary}, "isCompactSummary": True}
+        leaf = _child(boundary, "user", told)
         lines.append(encode_line(leaf))
-    if orphans or summary is not None:
+        for message in compaction.tail:
+            leaf = _child(leaf, *_spoken(message, session.model))
+            lines.append(encode_line(leaf))
+    if orphans or compaction is not None:
         last = {"type": "last-prompt", "leafUuid": leaf["uuid"], "sessionId": session.ref.id}
         lines.append(encode_line(last))
     return joined_lines(lines)
+
+
+def _spoken(message: NeutralMessage, model: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the fields of a line with a message."""
+    content = [block for part in message.parts if (block := _block(part, message)) is not None]
+    if message.role is not NeutralRole.ASSISTANT:
+        return "user", {"message": {"role": "user", "content": content}}
+    calls = any(block["type"] == "tool_use" for block in content)
+    answer = {"id": f"msg_{uuids.uuid4().hex[:24]}", "type": "message", "role": "assistant", "model": model}
+    ended = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    return "assistant", {"message": {**answer, "content": content, **ended, "usage": usage}}
+
+
+def _block(part: Part, message: NeutralMessage) -> dict[str, Any] | None:
+    """Return a part as a block; None for reasoning, which only its issuer accepts."""
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Media(media_type=kind):
+            source = {"type": "base64", "media_type": kind, "data": encoded_media(part, message)}
+            return {"type": "image" if kind.startswith("image/") else "document", "source": source}
+        case ToolCall(call_id=call, name=name):
+            return {"type": "tool_use", "id": call, "name": name, "input": arguments_of(part)}
+        case ToolResult(call_id=call, parts=parts, outcome=outcome):
+            inner = [block for one in parts if (block := _block(one, message)) is not None]
+            is_error = outcome is not ToolOutcome.DONE
+            return {"type": "tool_result", "tool_use_id": call, "content": inner, "is_error": is_error}
+        case _:
+            return None
 
 
 def _child(leaf: dict[str, Any], kind: str, more: dict[str, Any]) -> dict[str, Any]:

@@ -4,28 +4,31 @@ The newest `compacted` line with a `replacement_history` replaces everything bef
 that positions of older lines, which Codex keeps in an index, stay as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from holdfast.rescue.formats.base import (
+    Compaction,
     Conversation,
     ForeignSession,
     Line,
     SessionRef,
     encode_line,
+    encoded_media,
     joined_lines,
     media_of_url,
     now_text,
     read_lines,
     result_of,
+    shown_result,
     text_of,
     without_large_media,
 )
-from holdfast.rescue.neutral import NeutralRole
-from holdfast.types.messages import Part, Reasoning, Text, ToolCall
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.types.messages import Media, Part, Reasoning, Text, ToolCall, ToolResult
 
 AGENT = "codex"
 _HEAD_BYTES = 64 * 1024
@@ -182,8 +185,8 @@ def _parts(content: object, blobs: dict[str, bytes]) -> list[Part]:
 # --- Repair ---
 
 
-def repair(session: ForeignSession, summary: str | None) -> bytes:
-    """Return the repaired file: readable lines, and one compaction if media are too large or a summary is given."""
+def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
+    """Return the repaired file: readable lines, and one compaction if it is given or media are too large."""
     found = read_lines(session.ref.path.read_bytes())
     talk = Conversation(session.ref.id)
     log = _log(found.lines, talk)
@@ -191,17 +194,43 @@ def repair(session: ForeignSession, summary: str | None) -> bytes:
     if not log.meta:
         lines.insert(0, encode_line(_first_line(session)))
     history, has_shrunk = without_large_media(log.context)
-    if summary is not None:
+    if compaction is not None:
         history = [piece for piece in history if piece.get("role") == "developer"]
-        history.append(_user_message(summary))
-    if summary is not None or has_shrunk:
+        history.append(_user_message(compaction.summary))
+        history += [piece for message in compaction.tail for piece in _pieces(message)]
+    if compaction is not None or has_shrunk:
         line: dict[str, Any] = {"timestamp": now_text(), "type": "compacted"}
         if log.ordinal is not None:
             line["ordinal"] = log.ordinal + 1
-        text = summary or "Media that were too large were removed."
+        text = compaction.summary if compaction else "Media that were too large were removed."
         line["payload"] = {"message": text, "replacement_history": history}
         lines.append(encode_line(line))
     return joined_lines(lines)
+
+
+def _pieces(message: NeutralMessage) -> Iterator[dict[str, Any]]:
+    """Yield a message as items of the Responses API. Reasoning is left out: only its issuer accepts it."""
+    is_answer = message.role is NeutralRole.ASSISTANT
+    content: list[dict[str, Any]] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                content.append({"type": "output_text" if is_answer else "input_text", "text": text})
+            case Media(media_type=kind):
+                url = f"data:{kind};base64,{encoded_media(part, message)}"
+                content.append({"type": "input_image", "image_url": url})
+            case _:
+                pass
+    if content:
+        yield {"type": "message", "role": "assistant" if is_answer else "user", "content": content}
+    for part in message.parts:
+        match part:
+            case ToolCall(call_id=call, name=name, arguments=arguments):
+                yield {"type": "function_call", "name": name, "arguments": arguments, "call_id": call}
+            case ToolResult(call_id=call):
+                yield {"type": "function_call_output", "call_id": call, "output": shown_result(part)}
+            case _:
+                pass
 
 
 def _first_line(session: ForeignSession) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.rescue.formats.base import (
     INTERRUPTED,
+    Compaction,
     Conversation,
     ForeignSession,
     Line,
@@ -107,7 +108,7 @@ def _add(talk: Conversation, value: Mapping[str, Any], event: Mapping[str, Any])
         talk.foreign[f"event {kind}"] += 1
 
 
-def repair(session: ForeignSession, summary: str | None) -> bytes:
+def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
     """Return the file with readable lines, results for open calls and, for a summary, a finished compaction."""
     found = read_lines(session.ref.path.read_bytes())
     # Raw line breaks and U+2028 inside an object would end its line again.
@@ -120,8 +121,8 @@ def repair(session: ForeignSession, summary: str | None) -> bytes:
         ("tool.execution_complete", {"toolCallId": call, "success": False, "error": {"message": INTERRUPTED}})
         for call in open_calls(session.context)
     ]
-    if summary is not None:
-        events.append(("session.compaction_complete", {"success": True, "summaryContent": summary}))
+    if compaction is not None:
+        events.append(("session.compaction_complete", {"success": True, "summaryContent": compaction.as_text()}))
     for kind, event in events:
         identity = str(uuids.uuid4())
         told = {"type": kind, "data": event, "id": identity, "timestamp": now_text(), "parentId": parent or None}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.rescue.formats.base import (
+    Compaction,
     Conversation,
     ForeignSession,
     Line,
@@ -101,11 +102,16 @@ def _add(talk: Conversation, value: Mapping[str, Any]) -> None:
         talk.add(NeutralRole.TOOL, results, {}, value.get("timestamp", ""), str(value.get("id", "")))
 
 
-def repair(session: ForeignSession, summary: str | None) -> bytes:
+def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
     """Return the file with readable lines and, for a summary, a line that replaces the history."""
     found = read_lines(session.ref.path.read_bytes())
     lines = [line.raw for line in found.lines]
-    if summary is not None:
-        message = {"id": "holdfast-summary", "timestamp": now_text(), "type": "user", "content": [{"text": summary}]}
+    if compaction is not None:
+        message = {
+            "id": "holdfast-summary",
+            "timestamp": now_text(),
+            "type": "user",
+            "content": [{"text": compaction.as_text()}],
+        }
         lines.append(encode_line({"$set": {"messages": [message]}}))
     return joined_lines(lines)

@@ -6,26 +6,31 @@ import os
 import secrets
 import string
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 
 from holdfast.errors import RetryLaterError
 from holdfast.rescue.formats.base import (
     INTERRUPTED,
     MEDIA_BYTES_MAX,
+    Compaction,
     Conversation,
     ForeignSession,
     SessionRef,
+    arguments_of,
+    encoded_media,
     media_of_url,
     removed_note,
     result_of,
+    shown_result,
     text_of,
 )
-from holdfast.rescue.neutral import NeutralRole
-from holdfast.types.messages import Part, Reasoning, Text, ToolCall
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.types.messages import Media, Part, Reasoning, Text, ToolCall, ToolOutcome, ToolResult
 
 AGENT = "opencode"
 _BUSY_MS = 2_000
@@ -70,29 +75,60 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _rows(rows: apsw.Connection, session: str) -> list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]]:
-    """Return messages with their parts, in order."""
+class _Row(msgspec.Struct, frozen=True):
+    """A message with its parts, each by its id."""
+
+    id: str
+    value: dict[str, Any]
+    parts: list[tuple[str, dict[str, Any]]]
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The messages of a session in order, and the ids of messages and parts that are not JSON objects."""
+
+    messages: list[_Row]
+    torn_messages: list[str]
+    torn_parts: list[str]
+
+
+def _object(body: object) -> dict[str, Any] | None:
+    try:
+        found = json.loads(str(body))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _rows(rows: apsw.Connection, session: str) -> _Rows:
+    """Return messages with their parts, in order. opencode does not load a session with a row that is torn."""
+    found = _Rows([], [], [])
     parts: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for identity, message, body in rows.execute(
         "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id", (session,)
     ):
-        parts.setdefault(str(message), []).append((str(identity), json.loads(str(body))))
-    return [
-        (str(identity), json.loads(str(body)), parts.get(str(identity), []))
-        for identity, body in rows.execute(
-            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
-        )
-    ]
+        if (value := _object(body)) is None:
+            found.torn_parts.append(str(identity))
+        else:
+            parts.setdefault(str(message), []).append((str(identity), value))
+    for identity, body in rows.execute(
+        "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+    ):
+        if (value := _object(body)) is None:
+            found.torn_messages.append(str(identity))
+        else:
+            found.messages.append(_Row(str(identity), value, parts.get(str(identity), [])))
+    return found
 
 
 def read(ref: SessionRef) -> ForeignSession:
     """Read a session."""
     whole, sent = Conversation(ref.id), Conversation(ref.id)
     with contextlib.closing(open_rows(ref.path)) as rows:
-        messages = _rows(rows, ref.id)
-    begin, failed = _context_begin(messages)
+        found = _rows(rows, ref.id)
+    begin, failed = _context_begin(found.messages)
     model = ""
-    for number, (identity, value, parts) in enumerate(messages):
+    for number, row in enumerate(found.messages):
+        identity, value, parts = row.id, row.value, row.parts
         chosen = value.get("model")
         model = str(value.get("modelID") or (chosen.get("modelID") if isinstance(chosen, dict) else "") or model)
         if value.get("error"):
@@ -100,28 +136,36 @@ def read(ref: SessionRef) -> ForeignSession:
         _add(whole, identity, value, parts)
         if number >= begin:
             _add(sent, identity, value, parts)
-    faults = ("a compaction never finished",) if failed else ()
-    return ForeignSession(ref, model, tuple(whole.messages), tuple(sent.messages), dict(whole.foreign), (), faults)
+    failures = ("a compaction never finished, or has no summary",) if failed else ()
+    torn = len(found.torn_messages) + len(found.torn_parts)
+    faults = (f"{torn} rows cannot be read, so opencode does not load it",) if torn else ()
+    return ForeignSession(
+        ref, model, tuple(whole.messages), tuple(sent.messages), dict(whole.foreign), faults, failures
+    )
 
 
-def _context_begin(
-    messages: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]],
-) -> tuple[int, list[str]]:
+def _context_begin(messages: list[_Row]) -> tuple[int, list[str]]:
     """Return the first message of the context, and the ids of compactions that never finished, with their answers."""
-    children: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for identity, value, _ in messages:
-        children.setdefault(str(value.get("parentID", "")), []).append((identity, value))
+    children: dict[str, list[_Row]] = {}
+    for row in messages:
+        children.setdefault(str(row.value.get("parentID", "")), []).append(row)
     begin = 0
     failed: list[str] = []
-    for number, (identity, _, parts) in enumerate(messages):
-        if not any(part.get("type") == "compaction" for _, part in parts):
+    for number, row in enumerate(messages):
+        if not any(part.get("type") == "compaction" for _, part in row.parts):
             continue
-        answers = children.get(identity, [])
-        if any(value.get("summary") and value.get("finish") and not value.get("error") for _, value in answers):
+        answers = children.get(row.id, [])
+        if any(map(_is_summary, answers)):
             begin, failed = number, []
         else:
-            failed += [identity, *(child for child, _ in answers)]
+            failed += [row.id, *(child.id for child in answers)]
     return begin, failed
+
+
+def _is_summary(row: _Row) -> bool:
+    """Return whether an answer is a finished summary with a text."""
+    is_finished = row.value.get("summary") and row.value.get("finish") and not row.value.get("error")
+    return bool(is_finished) and any(part.get("type") == "text" and part.get("text") for _, part in row.parts)
 
 
 def _add(talk: Conversation, identity: str, value: dict[str, Any], parts: list[tuple[str, dict[str, Any]]]) -> None:
@@ -161,31 +205,33 @@ def _add_tool(part: dict[str, Any], said: list[Part], results: list[Part]) -> No
 # --- Repair ---
 
 
-def repair_rows(session: ForeignSession, summary: str | None) -> None:
+def repair_rows(session: ForeignSession, compaction: Compaction | None) -> None:
     """Repair a session in one transaction. Raises `RetryLaterError` if the database is locked."""
     try:
         with contextlib.closing(open_rows(session.ref.path, is_writing=True)) as rows, rows:
             rows.execute("PRAGMA foreign_keys=ON")
-            _repair(rows, session.ref.id, summary)
+            _repair(rows, session.ref.id, compaction)
     except apsw.BusyError as error:
         raise RetryLaterError("opencode is writing to its database; end it, then run the command again") from error
 
 
-def _repair(rows: apsw.Connection, session: str, summary: str | None) -> None:
-    messages = _rows(rows, session)
+def _repair(rows: apsw.Connection, session: str, compaction: Compaction | None) -> None:
+    found = _rows(rows, session)
     now = int(time.time() * 1_000)
-    for _, _, parts in messages:
-        for identity, part in parts:
+    for identity in found.torn_parts:
+        rows.execute("DELETE FROM part WHERE id = ?", (identity,))
+    for row in found.messages:
+        for identity, part in row.parts:
             fixed = _fixed(part, now)
             if fixed is not None:
                 rows.execute("UPDATE part SET data = ? WHERE id = ?", (json.dumps(fixed, ensure_ascii=False), identity))
-    failed = _context_begin(messages)[1]
-    for identity in failed:
+    removed = [*_context_begin(found.messages)[1], *found.torn_messages]
+    for identity in removed:
         rows.execute("DELETE FROM part WHERE message_id = ?", (identity,))
         rows.execute("DELETE FROM message WHERE id = ?", (identity,))
-    messages = [one for one in messages if one[0] not in failed]
-    if summary is not None and messages:
-        _append_compaction(rows, session, messages, summary)
+    messages = [row for row in found.messages if row.id not in removed]
+    if compaction is not None and messages:
+        _append_compaction(rows, session, messages, compaction)
 
 
 def _fixed(part: dict[str, Any], now: int) -> dict[str, Any] | None:
@@ -202,48 +248,93 @@ def _fixed(part: dict[str, Any], now: int) -> dict[str, Any] | None:
     return None
 
 
-def _append_compaction(rows: apsw.Connection, session: str, messages: list[Any], summary: str) -> None:
-    """Append a compaction in opencode's own form: a message with the order, and its finished summary."""
+def _append_compaction(rows: apsw.Connection, session: str, messages: list[_Row], compaction: Compaction) -> None:
+    """Append a compaction in opencode's own form: a message with the order, its finished summary, and the tail."""
     last = _newest(messages, "user")
     answer = _newest(messages, "assistant")
-    now = max(int(time.time() * 1_000), 1 + max(_created(value) for _, value, _ in messages))
-    order, told = _identity("msg", now), _identity("msg", now + 1)
+    now = max(int(time.time() * 1_000), 1 + max(_created(row.value) for row in messages))
     chosen = last.get("model", {})
-    asked = {"role": "user", "time": {"created": now}, "agent": last.get("agent", "build"), "model": chosen}
+    asked = {"role": "user", "agent": last.get("agent", "build"), "model": chosen}
     spent = {"total": 0, "input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
-    names = {"modelID": chosen.get("modelID", ""), "providerID": chosen.get("providerID", "")}
     replied = {
-        "parentID": order,
         "role": "assistant",
-        "mode": "compaction",
-        "agent": "compaction",
         "path": answer.get("path", {"cwd": os.sep, "root": os.sep}),
         "cost": 0,
         "tokens": spent,
-        **names,
-        "time": {"created": now + 1, "completed": now + 2},
+        "modelID": chosen.get("modelID", ""),
+        "providerID": chosen.get("providerID", ""),
         "finish": "stop",
-        "summary": True,
     }
-    for identity, value, at in ((order, asked, now), (told, replied, now + 1)):
-        rows.execute(
+    summarised = {**replied, "mode": "compaction", "agent": "compaction", "summary": True}
+    mode = answer.get("mode", asked["agent"])
+    written = _Writer(rows, session, now)
+    written.add(asked, [{"type": "compaction", "auto": True}])
+    written.add(summarised, [{"type": "text", "text": compaction.summary, "time": {"start": now, "end": now}}])
+    for message, parts in _spoken(compaction.tail, now):
+        is_answer = message.role is NeutralRole.ASSISTANT
+        written.add({**replied, "mode": mode, "agent": asked["agent"]} if is_answer else asked, parts)
+    rows.execute("UPDATE session SET time_updated = ? WHERE id = ?", (written.at, session))
+
+
+class _Writer:
+    """Appends messages with their parts, each later than the one before."""
+
+    def __init__(self, rows: apsw.Connection, session: str, at: int) -> None:
+        self._rows, self._session, self.at = rows, session, at
+        self._asked = ""
+
+    def add(self, value: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> None:
+        """Append a message; an answer is the child of the newest question."""
+        at, self.at = self.at, self.at + 1
+        identity = _identity("msg", at)
+        if value["role"] == "assistant":
+            stored = {**value, "parentID": self._asked, "time": {"created": at, "completed": at}}
+        else:
+            self._asked = identity
+            stored = {**value, "time": {"created": at}}
+        self._rows.execute(
             "INSERT INTO message (id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?)",
-            (identity, session, at, at, json.dumps(value, ensure_ascii=False)),
+            (identity, self._session, at, at, json.dumps(stored, ensure_ascii=False)),
         )
-    for message, part, at in (
-        (order, {"type": "compaction", "auto": True}, now),
-        (told, {"type": "text", "text": summary, "time": {"start": now, "end": now}}, now + 1),
-    ):
-        rows.execute(
-            "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?, ?)",
-            (_identity("prt", at), message, session, at, at, json.dumps(part, ensure_ascii=False)),
-        )
-    rows.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now + 2, session))
+        for place, part in enumerate(parts):
+            self._rows.execute(
+                "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (_identity("prt", at, place), identity, self._session, at, at, json.dumps(part, ensure_ascii=False)),
+            )
 
 
-def _newest(messages: list[Any], role: str) -> dict[str, Any]:
-    found: dict[str, Any] = next((value for _, value, _ in reversed(messages) if value.get("role") == role), {})
-    return found
+def _spoken(tail: Sequence[NeutralMessage], now: int) -> Iterator[tuple[NeutralMessage, list[dict[str, Any]]]]:
+    """Yield messages with their parts; results of tools are in the parts of their calls."""
+    results = {part.call_id: part for message in tail for part in message.parts if isinstance(part, ToolResult)}
+    for message in tail:
+        parts: list[dict[str, Any]] = []
+        for part in message.parts:
+            match part:
+                case Text(text=text):
+                    parts.append({"type": "text", "text": text})
+                case Media(media_type=kind, name=name):
+                    url = f"data:{kind};base64,{encoded_media(part, message)}"
+                    parts.append({"type": "file", "mime": kind, "filename": name or "file", "url": url})
+                case ToolCall():
+                    parts.append(_tool_part(part, results.get(part.call_id), now))
+                case _:
+                    pass
+        if parts:
+            yield message, parts
+
+
+def _tool_part(call: ToolCall, result: ToolResult | None, now: int) -> dict[str, Any]:
+    state: dict[str, Any] = {"input": arguments_of(call), "time": {"start": now, "end": now}}
+    if result is not None and result.outcome is ToolOutcome.DONE:
+        state |= {"status": "completed", "output": shown_result(result), "title": call.name, "metadata": {}}
+    else:
+        state |= {"status": "error", "error": shown_result(result) if result is not None else INTERRUPTED}
+    return {"type": "tool", "callID": call.call_id, "tool": call.name, "state": state}
+
+
+def _newest(messages: list[_Row], role: str) -> dict[str, Any]:
+    return next((row.value for row in reversed(messages) if row.value.get("role") == role), {})
 
 
 def _created(value: dict[str, Any]) -> int:
@@ -251,7 +342,7 @@ def _created(value: dict[str, Any]) -> int:
     return int(_number(times.get("created"))) if isinstance(times, dict) else 0
 
 
-def _identity(kind: str, at_ms: int) -> str:
-    """Return an id that sorts by time, as opencode makes them: 48 bits of time, then random letters."""
-    number = (at_ms * 0x1000 + 1) & 0xFFFFFFFFFFFF
+def _identity(kind: str, at_ms: int, place: int = 0) -> str:
+    """Return an id that sorts by time and place, as opencode makes them: 48 bits, then random letters."""
+    number = (at_ms * 0x1000 + 1 + place) & 0xFFFFFFFFFFFF
     return f"{kind}_{number:012x}" + "".join(secrets.choice(_LETTERS) for _ in range(14))

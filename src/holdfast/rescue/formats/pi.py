@@ -4,7 +4,8 @@ pi skips a line that it cannot read, and everything before it then leaves the co
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,23 @@ import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.rescue.formats.base import (
+    Compaction,
     Conversation,
     ForeignSession,
     Line,
     SessionRef,
+    arguments_of,
     blocks_of,
     encode_line,
+    encoded_media,
     joined_lines,
     now_text,
     read_lines,
     result_of,
     without_large_media,
 )
-from holdfast.rescue.neutral import NeutralRole
-from holdfast.types.messages import Text
+from holdfast.rescue.neutral import NeutralMessage, NeutralRole
+from holdfast.types.messages import Media, Part, Text, ToolCall, ToolOutcome, ToolResult
 
 AGENT = "pi"
 
@@ -172,7 +176,7 @@ def _add(talk: Conversation, value: dict[str, Any], edits: Mapping[Any, Any]) ->
 # --- Repair ---
 
 
-def repair(session: ForeignSession, summary: str | None) -> bytes:
+def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
     """Return the repaired file. Raises `UsageError` for the first version of the format, which pi itself converts."""
     found = read_lines(session.ref.path.read_bytes())
     tree = tree_of([line.value for line in found.lines])
@@ -190,12 +194,58 @@ def repair(session: ForeignSession, summary: str | None) -> bytes:
         edit = _entry("context_edit", leaf) | {"targetId": identity, "replacement": {"content": content}}
         leaf = edit["id"]
         lines.append(encode_line(edit))
-    if summary is not None:
+    if compaction is not None:
         entry = _entry("compaction", leaf)
         # No entry has this id: nothing before the summary is kept beside it.
-        entry |= {"summary": summary, "firstKeptEntryId": entry["id"], "tokensBefore": 0}
+        entry |= {"summary": compaction.summary, "firstKeptEntryId": entry["id"], "tokensBefore": 0}
         lines.append(encode_line(entry))
+        for message in _spoken(compaction.tail, _answer_fields(tree.path)):
+            entry = _entry("message", entry["id"]) | {"message": message}
+            lines.append(encode_line(entry))
     return joined_lines(lines)
+
+
+def _answer_fields(path: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an answer other than its content, from the newest answer of the session."""
+    messages = [value["message"] for value in path if isinstance(value.get("message"), dict)]
+    newest = next((one for one in reversed(messages) if one.get("role") == "assistant"), {})
+    spent: dict[str, Any] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
+    spent["cost"] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+    return {**{name: str(newest.get(name, "")) for name in ("api", "provider", "model")}, "usage": spent}
+
+
+def _spoken(tail: Sequence[NeutralMessage], answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield messages in the form of pi: each result of a tool is a message of its own."""
+    names: dict[str, str] = {}
+    for message in tail:
+        now = {"timestamp": int(time.time() * 1_000)}
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        for result in results:
+            named = {"toolCallId": result.call_id, "toolName": names.get(result.call_id, "")}
+            content = [block for one in result.parts if (block := _block(one, message)) is not None]
+            is_error = result.outcome is not ToolOutcome.DONE
+            yield {"role": "toolResult", **named, "content": content, "isError": is_error, **now}
+        content = [block for part in message.parts if (block := _block(part, message)) is not None]
+        names |= {part.call_id: part.name for part in message.parts if isinstance(part, ToolCall)}
+        if content and message.role is NeutralRole.ASSISTANT:
+            calls = any(block["type"] == "toolCall" for block in content)
+            stopped = {"stopReason": "toolUse" if calls else "stop"}
+            yield {"role": "assistant", "content": content, **answer, **stopped, **now}
+        elif content:
+            yield {"role": "user", "content": content, **now}
+
+
+def _block(part: Part, message: NeutralMessage) -> dict[str, Any] | None:
+    """Return a part as a block; None for results, which are messages, and for reasoning."""
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Media(media_type=kind):
+            return {"type": "image", "data": encoded_media(part, message), "mimeType": kind}
+        case ToolCall(call_id=call, name=name):
+            return {"type": "toolCall", "id": call, "name": name, "arguments": arguments_of(part)}
+        case _:
+            return None
 
 
 def _smaller_contents(path: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.rescue.formats.base import (
+    Compaction,
     Conversation,
     ForeignSession,
     Line,
@@ -129,18 +130,18 @@ def _add(talk: Conversation, value: Mapping[str, Any]) -> None:
     talk.add(role, parts, blobs, value.get("timestamp", ""), str(value.get("uuid", "")))
 
 
-def repair(session: ForeignSession, summary: str | None) -> bytes:
+def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
     """Return the file with readable lines and, for a summary, one compression entry. qwen-code cures open calls."""
     found = read_lines(session.ref.path.read_bytes())
     lines = [line.raw for line in found.lines]
     path, _ = _path(found.lines)
-    if summary is not None and path:
+    if compaction is not None and path:
         leaf = path[-1]
         kept: dict[str, Any] = {
             name: leaf[name] for name in ("sessionId", "cwd", "version", "gitBranch") if name in leaf
         }
         history = [
-            {"role": "user", "parts": [{"text": summary}]},
+            {"role": "user", "parts": [{"text": compaction.as_text()}]},
             {"role": "model", "parts": [{"text": "Understood."}]},
         ]
         entry: dict[str, Any] = {
