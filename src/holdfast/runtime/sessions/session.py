@@ -84,7 +84,7 @@ class Session(Branching, Reading, Approving, Following):
         replaces: int | None = None,
     ) -> Answer: ...
 
-    async def send(
+    async def send(  # noqa: PLR0913 - options, by keyword
         self,
         text: str = "",
         *,
@@ -143,7 +143,7 @@ class Session(Branching, Reading, Approving, Following):
         self._supervisor.wake(self.key)
         return turn
 
-    async def stream(
+    async def stream(  # noqa: PLR0913 - options, by keyword
         self,
         text: str = "",
         *,
@@ -185,7 +185,7 @@ class Session(Branching, Reading, Approving, Following):
             async for event in events:
                 yield event
 
-    async def post(
+    async def post(  # noqa: PLR0913 - options, by keyword
         self,
         text: str = "",
         *,
