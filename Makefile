@@ -11,7 +11,7 @@ ADAPTERS := openai-agents langgraph claude-sdk
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs screenshots lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs coefficients screenshots lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -22,6 +22,7 @@ help:
 	@echo 'make attack      attack a gateway, and report what did not hold'
 	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
 	@echo 'make docs        rewrite the generated parts of docs/'
+	@echo 'make coefficients  fit the classifier of errors to the labelled rows (CORPUS=… adds recorded ones)'
 	@echo 'make screenshots take the pictures in docs/images'
 	@echo 'make lock        rewrite the lock files (needs uv)'
 
@@ -67,6 +68,10 @@ attack: $(VENV)/dev.stamp
 # Rewrite the generated parts of docs/ (diagrams, command help); a test fails when they are out of date.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.house.generate
+
+# Fit the coefficients of the fault classifier. Recorded errors beside the kept ones: `make coefficients CORPUS=FOLDER`.
+coefficients: $(VENV)/dev.stamp
+	$(BIN)/python -m holdfast.lab.fault_fitting tests/core/refusals.jsonl tests/core/fault_examples.jsonl $(CORPUS)
 
 # Take the pictures in docs/images, by tests in a real Chromium.
 screenshots: $(VENV)/dev.stamp
