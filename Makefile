@@ -11,7 +11,7 @@ ADAPTERS := openai-agents langgraph claude-sdk
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs site screenshots release-check lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs coefficients site screenshots release-check lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -23,6 +23,7 @@ help:
 	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
 	@echo 'make docs        rewrite the generated parts of docs/'
 	@echo 'make site        build the documentation as a site in site/'
+	@echo 'make coefficients  fit the classifier of errors to the labelled rows (CORPUS=… adds recorded ones)'
 	@echo 'make screenshots take the pictures in docs/images'
 	@echo 'make release-check  build and check the archives of a release; REPOSITORY=URL makes links absolute'
 	@echo 'make lock        rewrite the lock files (needs uv)'
@@ -79,6 +80,10 @@ site: .venv-site/site.stamp
 	$(PYTHON) -m venv .venv-site
 	.venv-site/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/site.txt
 	@touch $@
+
+# Fit the coefficients of the fault classifier. Recorded errors beside the kept ones: `make coefficients CORPUS=FOLDER`.
+coefficients: $(VENV)/dev.stamp
+	$(BIN)/python -m holdfast.lab.fault_fitting tests/core/refusals.jsonl tests/core/fault_examples.jsonl $(CORPUS)
 
 # Take the pictures in docs/images, by tests in a real Chromium.
 screenshots: $(VENV)/dev.stamp

@@ -132,6 +132,7 @@ SPOILERS: dict[str, Callable[[Observations, StoreContents], StoreContents]] = {
     "rate limits": without(AttemptFailed),
     "every model is down": without(TurnEnded),
     "an image of 30 MB": without(PartReplaced),
+    "refusals and usage that mislead": without(AttemptFailed),
     "a text that the provider refuses": without(MessageExcluded),
     "kill -9 in the middle of a compaction": without(RungFinished),
     "restart": without(TurnEnded),

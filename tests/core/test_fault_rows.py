@@ -2,7 +2,7 @@
 
 The rows came in rounds and were labelled before any classifier saw them. `origin` says whether a report of a failure,
 documentation or another client's test gave the words; `unverified` where no source of the wording was found since.
-`python -m tests.core.fitting` fits the coefficients; `holdfast bench faults` prints the figures. Nothing is asserted
+`make coefficients` fits the coefficients; `holdfast bench faults` prints the figures. Nothing is asserted
 about rows that were fitted, except that no wrong limit is taken from any of them.
 """
 

@@ -1,5 +1,6 @@
 """Which part is to blame when a request is too large: only what the model sees, and first what it has not accepted."""
 
+import msgspec
 import pytest
 
 from holdfast.core.fold.session_state import Turn
@@ -12,6 +13,7 @@ from holdfast.types.records import (
     CompactionApplied,
     InputAdmitted,
     Logged,
+    MessageExcluded,
     Outcome,
     PartReplaced,
     ToolSettled,
@@ -277,6 +279,17 @@ def test_an_image_that_was_made_smaller_is_named_as_it_was_and_weighed_as_it_is(
     assert found.what == "photo.png (image/png, 9,000 bytes, 640x480 pixels)"
     left_out = Turn(replaced=(*turn.replaced, PartReplaced(1, 1, 0, found.shown, "media_overflow")))
     assert blamed(log, left_out, FaultKind.MEDIA_OVERFLOW) == (1, 1)
+
+
+def test_what_is_left_out_of_the_view_is_not_to_blame_and_not_shortened() -> None:
+    """Replacing it would change nothing, and the rung would cost a refused call."""
+    log = a_log(InputAdmitted((photo(9_000), Text("x" * 5_000), Text("y" * 4_000))), TurnStarted(1))
+    part = msgspec.structs.replace(START, excluded=(MessageExcluded(1, 0), MessageExcluded(1, 1)))
+    whole = msgspec.structs.replace(START, excluded=(MessageExcluded(1),))
+
+    assert (blamed(log), blamed(log, part), blamed(log, whole)) == ((1, 0), (1, 2), None)
+    shortened = [[one.place for one in large_parts(log, turn)] for turn in (START, part, whole)]
+    assert shortened == [[1, 2], [2], []]
 
 
 def test_what_was_passed_over_is_not_found_again() -> None:

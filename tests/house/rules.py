@@ -44,7 +44,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 TESTING = "testing"
 
 # All that `core` may import beside itself and `errors`. None of these reads a clock, a disk, a network or chance by
-# being imported, and what could (a date's `now`) is in IMPURE_CALLS.
+# being imported, and what could (a date's `now`) is in IMPURE_CALLS. `pkgutil` reads data files of the package, which
+# are as constant as its code.
 CORE_MAY_IMPORT = frozenset(
     {
         "abc",
@@ -69,6 +70,7 @@ CORE_MAY_IMPORT = frozenset(
         "msgspec.json",
         "msgspec.structs",
         "operator",
+        "pkgutil",
         "re",
         "string",
         "struct",

@@ -1,31 +1,27 @@
 """Linear model of error kinds: words, pairs of concepts, codes, status and form of a body vote for each kind.
 
-The coefficients are data (`coefficients.py`), fitted by `python -m tests.core.fitting` to labelled errors. The shares
-are calibrated: of the errors with a share of 0.9, nine in ten have that kind.
+The coefficients are data (`coefficients.json`), fitted by `make coefficients` to labelled errors. The shares are
+calibrated: of the errors with a share of 0.9, nine in ten have that kind.
 """
 
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
 from math import exp, sqrt
 
+import msgspec
+
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence
-from holdfast.core.faults.coefficients import COEFFICIENTS
 from holdfast.core.faults.concepts import NUMBER, concepts, plain_words, sentences
 from holdfast.core.faults.numbers import stated
-from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import FaultKind, Phase, Unit
 
 # Longer words are cut: "authentication" and "authenticate" are one.
 _STEM_CHARS = 7
 _CODE_PIECE_CHARS = 5
 _PLACES_CHARS_MAX = 300
-# Coefficients are in tenths of a natural logarithm.
-SCALE = 10
-# The letter of each kind in the data.
-LETTERS: Mapping[str, FaultKind] = dict(zip("abcdefghijklmno", FaultKind, strict=True))
-_COEFFICIENT = Pattern(r"([a-o])(-?\d+)")
 
 
 def features(evidence: Evidence, phase: Phase) -> set[str]:
@@ -94,23 +90,26 @@ def _of_numbers(evidence: Evidence) -> Iterator[str]:
 def shares(names: Iterable[str], extra: Mapping[FaultKind, float] | None = None) -> dict[FaultKind, float]:
     """Return the share of each kind; `extra` are votes for what is known beside the error, in natural logarithms."""
     table = coefficients()
-    known = [table[name] for name in names if name in table]
-    scale = 1 / (SCALE * sqrt(max(1, len(known))))
-    votes = {kind: (extra or {}).get(kind, 0.0) for kind in FaultKind}
-    for row in known:
-        for kind, weight in row:
-            votes[kind] += weight * scale
+    known = [table.features[name] for name in names if name in table.features]
+    scale = 1 / (table.scale * sqrt(max(1, len(known))))
+    sums = [sum(column) for column in zip(*known, strict=True)] or [0] * len(table.kinds)
+    votes = {kind: one * scale + (extra or {}).get(kind, 0.0) for kind, one in zip(table.kinds, sums, strict=True)}
     most = max(votes.values())
     odds = {kind: exp(vote - most) for kind, vote in votes.items()}
     total = sum(odds.values())
     return {kind: one / total for kind, one in odds.items()}
 
 
+class Coefficients(msgspec.Struct, frozen=True):
+    """The data file: the coefficients of each feature, in the order of `kinds`, as fractions of a natural logarithm."""
+
+    scale: int
+    kinds: tuple[FaultKind, ...]
+    features: dict[str, list[int]]
+
+
 @cache
-def coefficients() -> Mapping[str, tuple[tuple[FaultKind, int], ...]]:
-    """Return the coefficients of each feature, parsed at first use."""
-    rows = (entry.rpartition("=") for entry in COEFFICIENTS.split())
-    return {
-        name: tuple((LETTERS[found[1]], int(found[2])) for found in _COEFFICIENT.finditer(weights))
-        for name, _, weights in rows
-    }
+def coefficients() -> Coefficients:
+    """Return the coefficients, read at first use."""
+    data = pkgutil.get_data(__package__, "coefficients.json")
+    return msgspec.json.decode(data or b"", type=Coefficients)

@@ -95,7 +95,7 @@ _BRACKETS = Pattern(
 )
 _FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
 # "Context length 8192 exceeded: got 9000".
-_TURNED = Pattern(r"exceeded\W{0,3}(?:[a-z]+ ){0,2}(?:got|received|requested|given|sent|with|at|\(|:) ?\(?\d")
+_TURNED = Pattern(r"exceeded\W{0,3}(?:[a-z]{1,20} ){0,2}(?:got|received|requested|given|sent|with|at|\(|:) ?\(?\d")
 # Comparison words that may give the distance instead; with "be" before them the number is too small.
 _FURTHER = Pattern(r"(?<![a-z])(?<!be )(?:over|past|beyond|above|more than|longer than|larger than)(?![a-z])")
 # "The limit of 50000 exceeded" states a limit on the left of the comparison.

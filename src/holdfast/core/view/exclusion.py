@@ -185,8 +185,8 @@ def told_of_excluded(choice: Choice) -> str:
     again = f" {_named(choice.shown_again)} is shown again: without it alone the request was refused as well."
     return (
         f"The provider refused the request, so it was sent again without {_named(choice.left_out)}; a line stands "
-        f"there instead.{again if choice.shown_again else ''} The log keeps everything. To show it to the model again, take "
-        "the exclusion back."
+        f"there instead.{again if choice.shown_again else ''} The log keeps everything. To show it to the model again, "
+        "take the exclusion back."
     )
 
 

@@ -10,6 +10,7 @@ from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds
 from holdfast.core.text.truncation import excerpt
 from holdfast.core.view.appended import as_turns
+from holdfast.core.view.exclusion import excluded_places
 from holdfast.types.faults import Fault, FaultKind, Unit
 from holdfast.types.limits import Limits
 from holdfast.types.messages import ContentPart, LargeText, Media, Text
@@ -91,11 +92,13 @@ def large_parts(tail: Sequence[Logged], turn: Turn) -> list[LargePart]:
     replaced = {(one.seq, one.place): one.shown for one in turn.replaced}
     last_success = max((logged.seq for logged in tail if isinstance(logged.record, ReplyRecorded)), default=0)
     found: list[LargePart] = []
+    excluded = excluded_places(turn)
     for entered, seq, parts in _parts_in_view(tail, turn):
         start_bytes = 0
         for place, part in enumerate(parts):
             shown = replaced.get((seq, place), part)
-            if not isinstance(part, Media) and not isinstance(shown, Media) and _size_of(shown) >= _TEXT_BYTES_MIN:
+            is_text = not isinstance(part, Media) and not isinstance(shown, Media)
+            if is_text and (seq, place) not in excluded and _size_of(shown) >= _TEXT_BYTES_MIN:
                 found.append(LargePart(seq, place, part, start_bytes, shown, entered > last_success))
             # A line break separates the parts of a record.
             start_bytes += _size_of(part) + 1
@@ -131,10 +134,11 @@ def told_of(culprits: Sequence[Culprit]) -> str:
 def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iterator[tuple[int, Culprit]]:
     """Yield the large parts in the view, each with the record by which it entered."""
     replaced = {(one.seq, one.place): one.shown for one in turn.replaced}
+    excluded = excluded_places(turn)
     for entered, seq, parts in _parts_in_view(tail, turn):
         for place, part in enumerate(parts):
             shown = replaced.get((seq, place), part)
-            if shown is not part and isinstance(shown, Text):
+            if (seq, place) in excluded or (shown is not part and isinstance(shown, Text)):
                 continue
             if (isinstance(part, Media) or not media_only) and (one := _as_culprit(seq, place, part)):
                 if isinstance(shown, Media):
@@ -146,8 +150,13 @@ def _candidates(tail: Sequence[Logged], turn: Turn, *, media_only: bool) -> Iter
 def _parts_in_view(tail: Sequence[Logged], turn: Turn) -> Iterator[tuple[int, int, tuple[ContentPart, ...]]]:
     """Yield the parts of inputs and tool results in the view: the record by which they entered, their own, the parts.
 
-    A waiting input enters the view only when its turn starts.
+    A waiting input enters the view only when its turn starts. Messages that are left out are not in it.
     """
+    excluded = excluded_places(turn)
+    yield from (found for found in _parts_entered(tail, turn) if (found[1], None) not in excluded)
+
+
+def _parts_entered(tail: Sequence[Logged], turn: Turn) -> Iterator[tuple[int, int, tuple[ContentPart, ...]]]:
     inputs: dict[int, tuple[ContentPart, ...]] = {}
     shown_from = max(turn.first_step, turn.masked_before)
     for logged in as_turns(tail, turn.retracted):

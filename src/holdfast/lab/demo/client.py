@@ -340,6 +340,8 @@ class Observations(msgspec.Struct):
     killed: list[tuple[int, int]] = []
     race: Race | None = None
     flip: Flip | None = None
+    # The model's window in force before and after refusals and usage that mislead.
+    windows: list[int | None] = []
     # Findings of `holdfast doctor` after the flip and at the end; None: it did not run.
     found_after_flip: tuple[Finding, ...] = ()
     found_at_end: tuple[Finding, ...] | None = None

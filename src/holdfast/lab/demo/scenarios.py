@@ -8,6 +8,7 @@ from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.gateway.api.schemas import Compacted
 from holdfast.lab.demo.client import Race, flip_bit
 from holdfast.lab.demo.context import KEY, DemoContext
+from holdfast.lab.demo.report import MISLEADING_WORDS
 from holdfast.types.faults import FaultKind
 from holdfast.types.records import (
     AnyRecord,
@@ -29,6 +30,9 @@ _POLL_SECONDS = 0.02
 # A proactive compaction may finish before the requested one, though rarely twice.
 _TRIES_MAX = 4
 _QUOTED_CHARS = 70
+# Refusals whose numbers are no limits of the model, with some of their words.
+MISLEADING = dict(zip(("count-cap", "pixel-range"), MISLEADING_WORDS, strict=True))
+_UNCACHED_REPLIES = 100
 
 
 async def facts_are_planted(demo: DemoContext) -> None:
@@ -100,6 +104,24 @@ async def an_image_of_30_mb(demo: DemoContext) -> None:
     demo.display.say(f"A PNG of {len(image):,} bytes is uploaded; the provider's limit is 5 MiB.")
     sent = await demo.send_image("What do you see on this chart?", image)
     demo.display.say(f"answer: {shorten(sent.answer or sent.reason, _QUOTED_CHARS)}")
+
+
+async def it_is_misled(demo: DemoContext) -> None:
+    """Refuse requests with numbers that are no limits of the model, then report usage without cached tokens."""
+    await demo.wait_until_idle()
+    demo.observed.windows.append((await demo.client.view()).limits.window_tokens)
+    for word, words in MISLEADING.items():
+        await demo.client.set_model(faults=word)
+        sent = await demo.send("What is the next port?")
+        demo.display.say(f'refused with "{words}"; answer: {shorten(sent.answer or sent.reason, _QUOTED_CHARS)}')
+    await demo.client.set_model(faults=f"uncached*{_UNCACHED_REPLIES}")
+    demo.display.say("The provider leaves cached tokens out of the usage that it reports:")
+    for _ in range(_LEGS_BETWEEN):
+        await demo.add_page()
+    await demo.wait_until_idle()
+    await demo.client.set_model(faults="")
+    demo.observed.windows.append((await demo.client.view()).limits.window_tokens)
+    demo.display.say(f"The window is taken for {demo.observed.windows[-1] or 0:,} tokens, as before.")
 
 
 async def a_text_is_refused(demo: DemoContext) -> None:
@@ -241,6 +263,7 @@ SCENARIOS: dict[str, Scenario] = {
     "Rate limits": rate_limits,
     "Every model is down": every_model_is_down,
     "An image of 30 MB": an_image_of_30_mb,
+    "Refusals and usage that mislead": it_is_misled,
     "A text that the provider refuses": a_text_is_refused,
     "kill -9 in the middle of a compaction": killed_while_compacting,
     "Restart": it_is_started_again,
