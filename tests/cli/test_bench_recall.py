@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.search.tokenizer import words
 from holdfast.lab.benches.generated.conversations import Conversation, Question, answers_found, long_turns, short_turns
+from holdfast.lab.benches.generated.messenger import group_chat
 from holdfast.lab.benches.recall import (
     CHAT_5_FLOOR,
     CHAT_10_FLOOR,
@@ -24,7 +25,7 @@ def sizes(conversation: Conversation, role: NeutralRole) -> list[int]:
     return [len(text_of(message.parts).split()) for message in conversation.messages if message.role is role]
 
 
-@pytest.mark.parametrize("shape", [short_turns, long_turns])
+@pytest.mark.parametrize("shape", [short_turns, group_chat, long_turns])
 def test_a_seed_gives_the_same_conversation_and_another_seed_another(shape: Callable[[int], Conversation]) -> None:
     assert shape(3) == shape(3)
     assert shape(3) != shape(4)
@@ -41,7 +42,7 @@ def test_chats_have_short_turns_and_essays_have_long_answers(seed: int) -> None:
     assert len(requests.questions) > 150
 
 
-@pytest.mark.parametrize("shape", [short_turns, long_turns])
+@pytest.mark.parametrize("shape", [short_turns, group_chat, long_turns])
 def test_questions_differ_from_their_answers_in_most_words(shape: Callable[[int], Conversation]) -> None:
     conversation = shape(5)
     shares = [
@@ -69,7 +70,7 @@ def test_searches_find_what_was_said_in_chats_and_beside_essays() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ["path_recall_5", "other_agent_recall_5", "hit_5", "hit_10", "short_turns", "long_turns"]
+    "broken", ["path_recall_5", "other_agent_recall_5", "hit_5", "hit_10", "short_turns", "group_chats", "long_turns"]
 )
 def test_every_shape_has_a_promise(broken: str) -> None:
     kept = {
@@ -78,6 +79,7 @@ def test_every_shape_has_a_promise(broken: str) -> None:
         "hit_5": 1.0,
         "hit_10": 1.0,
         "short_turns": KEPT,
+        "group_chats": KEPT,
         "long_turns": KEPT,
     }
     low = ShapeRecall(1, 0.1, 0.1) if isinstance(kept[broken], ShapeRecall) else 0.1

@@ -244,3 +244,10 @@ def test_many_short_lines_of_a_layer_come_before_few_long_ones() -> None:
     assert len(agreed) == 8
     assert "(after:" in agreed[-1]
     assert "(after:" not in agreed[0]
+
+
+def test_sentences_of_one_message_are_told_in_their_order() -> None:
+    text = "To support header rows we change the writer. Add the file to the chat. Before that, run the tests again."
+    told = digest_text([said(1, "please support header rows in the output"), answered(2, text)], tokens_max=2_000)
+    quoted = [line.partition("] ")[2] for line in told.split("\n") if line.startswith("assistant [#2]")]
+    assert quoted == [one for one in text.replace(". ", ".\n").split("\n") if one in quoted]

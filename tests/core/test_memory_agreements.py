@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.compaction.digest import remember
+from holdfast.core.compaction.digest import digest_text, remember
 from holdfast.core.compaction.memory import agreements
 from tests.core.passages import answered, called, calling, returned, said
 
@@ -100,3 +100,16 @@ def test_an_option_is_found_behind_a_yes() -> None:
 def test_an_option_alone_is_the_question() -> None:
     (found,) = remember([answered(1, "2. Go on"), said(2, "2")]).agreements
     assert found.question == "2. Go on"
+
+
+def test_a_question_back_is_no_answer() -> None:
+    assert remember([answered(1, "Ready to start WP1?"), said(2, "how do we set things there?")]).agreements == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [("yes", "agreed"), ("no, leave it", "answered"), ("8080, as before", "agreed"), ("on port 80", "answered")],
+)
+def test_only_a_consent_is_told_as_agreed(answer: str, label: str) -> None:
+    told = digest_text([answered(1, "Which port shall I take?"), said(2, answer)], tokens_max=1_000)
+    assert f"{label} [#1] Which port shall I take? -> [#2] {answer}" in told

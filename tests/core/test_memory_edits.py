@@ -77,3 +77,15 @@ def test_a_commit_in_a_scratch_folder_leaves_the_changed_files() -> None:
     here = ran(5, "cd /srv/shop && git add -A && git commit -m second", "ok")
     assert remember([*edit, *elsewhere]).changed == {"src/a.py": 1}
     assert remember([*edit, *elsewhere, *here]).changed == {}
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("```python", "```"), ("<source>python", "</source>"), ("````", "````")]
+)
+def test_a_block_names_its_file_in_any_fence_and_its_code_is_not_told(opening: str, closing: str) -> None:
+    block = "<<<<<<< SEARCH\nwriter = get_writer(kwargs, fast=1)\n=======\nreturn header_lines + lines\n>>>>>>> REPLACE"
+    text = f"The writer drops the header rows.\n\nsrc/ui.py\n{opening}\n{block}\n{closing}\n"
+    memory = remember([answered(1, text)])
+    assert list(memory.changed) == ["src/ui.py"]
+    assert not any("get_writer" in event.text for event in memory.events)
+    assert any("drops the header rows" in event.text for event in memory.events)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.core.compaction.memory.agreements import CONTEXT
+from holdfast.core.compaction.memory.agreements import CONTEXT, is_consent
 from holdfast.core.compaction.memory.quotes import one_line
 from holdfast.core.compaction.memory.state import Check, Doing, Memory, TaskStatus
 
@@ -61,8 +61,9 @@ def agreements(memory: Memory) -> Iterator[Candidate]:
     for at, one in enumerate(reversed(memory.agreements)):
         bare = one.question.partition(CONTEXT)[0]
         questions = dict.fromkeys((one_line(one.question, 420), one_line(bare, 280), one_line(bare, 160)))
+        label = "agreed" if is_consent(one.answer) else "answered"
         variants = tuple(
-            f"agreed [#{one.question_seq}] {question} -> [#{one.answer_seq}] {one.answer}" for question in questions
+            f"{label} [#{one.question_seq}] {question} -> [#{one.answer_seq}] {one.answer}" for question in questions
         )
         yield Candidate((one.answer_seq, -at), variants)
 
@@ -128,8 +129,8 @@ def commits(memory: Memory) -> Iterator[Candidate]:
 
 
 LABELS = (
-    "goal|newest request|task|plan|agreed|rule|changed, not committed|check|error, still open|last words|committed|"
-    "user|assistant|ran|called|edit|solved|value|names"
+    "goal|newest request|task|plan|agreed|answered|rule|changed, not committed|check|error, still open|last words|"
+    "committed|user|assistant|ran|called|edit|solved|value|names"
 )
 # The beginning of a line: its label and the record that it cites.
 LINE = re.compile(rf"(?:{LABELS}) \[#\d+\] ")

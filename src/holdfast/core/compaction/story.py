@@ -91,7 +91,7 @@ class Story:
         return (_FACT * facts + _FORM * event.worth + _NEAR * near) / (len(event.text) + 30)
 
     def choose(self, room: int, count: Callable[[str], int]) -> tuple[list[tuple[int, str]], int]:
-        """Return the best lines that fit with their seq, and the tokens that they take."""
+        """Return the best lines that fit with their place in time, and the tokens that they take."""
         chosen: list[tuple[int, str]] = []
         taken = misfits = 0
         waiting, events = self._waiting, self._memory.events
@@ -115,7 +115,7 @@ class Story:
                 misfitting.append((known, at))
                 continue
             taken += cost
-            chosen.append((event.seq, line))
+            chosen.append((at, line))
             self._words.append(words)
             self._shown |= self._facts[at]
         self._waiting += misfitting

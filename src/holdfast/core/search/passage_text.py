@@ -33,9 +33,13 @@ class Found(msgspec.Struct, frozen=True):
     around: Sequence[Logged]
 
 
-def passages_text(found: Sequence[Found], query: str, *, bytes_max: int) -> str:
-    """Return hits as text of at most `bytes_max` bytes, but at least one. Neighbours are left out before hits."""
-    room = bytes_max - _size([_TITLE]) - _MORE_BYTES
+def passages_text(found: Sequence[Found], query: str, *, bytes_max: int, more: Sequence[str] = ()) -> str:
+    """Return hits as text of at most `bytes_max` bytes, but at least one. Neighbours are left out before hits.
+
+    Lines of `more` follow them: parts of long texts, which have an order of their own. They take at most half the room.
+    """
+    more = _fitting(more, bytes_max // 2)
+    room = bytes_max - _size([_TITLE, *more]) - _MORE_BYTES
     lines: list[str] = []
     for hit in found:
         line = _line(hit, query)
@@ -55,7 +59,15 @@ def passages_text(found: Sequence[Found], query: str, *, bytes_max: int) -> str:
             room -= size
     if len(lines) < len(found):
         blocks.append(f"({len(found) - len(lines)} more; use other words to see them)")
-    return "\n".join(blocks)
+    return "\n".join([*blocks, *more])
+
+
+def _fitting(lines: Sequence[str], bytes_max: int) -> list[str]:
+    """Return the first lines that fit, but at least one if there is one."""
+    fitting = list(lines)
+    while len(fitting) > 1 and _size(fitting) > bytes_max:
+        fitting.pop()
+    return fitting
 
 
 def _size(lines: Iterable[str]) -> int:

@@ -19,6 +19,7 @@ from holdfast.core.view.appended import Ranges, as_turns, is_retracted
 from holdfast.errors import BadInputError
 from holdfast.ports import Blobs, Hit, Log
 from holdfast.runtime.engine.log import open_log, pages, stand
+from holdfast.runtime.tools.long_texts import LongTexts
 from holdfast.stores.fallbacks import search
 from holdfast.types.messages import BlobRef, LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult, ToolSpec
 from holdfast.types.records import (
@@ -80,6 +81,7 @@ class Recall:
     def __init__(self, store: Log, blobs: Blobs, bounds: Bounds) -> None:
         self.spec = _SPEC
         self._store, self._blobs = store, blobs
+        self._long_texts = LongTexts(store, blobs)
         self._page_bytes = min(PAGE_BYTES, max(bounds.tool_output_bytes_max - _HEAD_BYTES, _PAGE_BYTES_MIN))
 
     async def run(self, session: str, arguments: str) -> Sequence[str]:
@@ -98,10 +100,11 @@ class Recall:
 
     async def _search(self, session: str, query: str) -> str:
         hits, retracted = await _search(self._store, session, query, limit=HITS_SHOWN)
-        if not hits:
+        lines = await self._long_texts.find(session, query, retracted)
+        if not hits and not lines:
             return f"Nothing in this conversation matches {query[:200]!r}. Try other words, or fewer."
         found = [Found(hit.seq, hit.call, hit.excerpt, await self._around(session, hit, retracted)) for hit in hits]
-        return passages_text(found, query, bytes_max=self._page_bytes)
+        return passages_text(found, query, bytes_max=self._page_bytes, more=lines)
 
     async def _around(self, session: str, hit: Hit, retracted: Ranges) -> Sequence[Logged]:
         """Return the record of a hit, and of a message the records around it that were not retracted."""
@@ -240,8 +243,6 @@ async def search_shown(store: Log, session: str, query: str, *, limit: int = 10)
 async def _search(store: Log, session: str, query: str, *, limit: int) -> tuple[list[Hit], Ranges]:
     """Return the hits that were not retracted, and the ranges of records that were."""
     found = await search(store, session, query, limit=limit)
-    if not found:
-        return found, ()
     turn = await stand(store, session, records_max=_FOLDED_MAX) or (await open_log(store, session)).turn
     if not turn.retracted:
         return found, ()

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.integrity.segments import Kept
-from holdfast.core.search.rank import Posting, RowSize, query_words, rank, read_rows, rebuild_row, snippet, word_counts
+from holdfast.core.search.rank import (
+    Posting,
+    RowSize,
+    asked_words,
+    query_words,
+    rank,
+    read_rows,
+    rebuild_row,
+    snippet,
+    word_counts,
+)
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import Hit, RowCheck, Segment, SessionInfo
 from holdfast.stores.postgres.batch import client_digest
@@ -233,9 +243,9 @@ async def find(connection: "Connection", session: str, query: str, limit: int) -
         number = await connection.fetchval(SQL["find_session"], session.encode())
         if number is None:
             return []
-        asked = query_words(query)
+        asked = asked_words(query)
         postings: defaultdict[str, list[Posting]] = defaultdict(list)
-        for word, found in await connection.fetch(_SELECT_PLACES, number, list(asked)):
+        for word, found in await connection.fetch(_SELECT_PLACES, number, asked.all):
             postings[word] += (Posting(*found[at : at + 3]) for at in range(0, len(found), 3))
         rows = [RowSize(*row) for row in await connection.fetch(_SELECT_ROWS, number)]
         best = await asyncio.to_thread(rank, asked, postings, rows, limit=limit)

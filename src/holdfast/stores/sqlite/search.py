@@ -16,6 +16,7 @@ from holdfast.core.search.rank import (
     Posting,
     Row,
     RowSize,
+    asked_words,
     query_words,
     rank,
     read_rows,
@@ -159,8 +160,8 @@ def _find(db: apsw.Connection, session: str, query: str, limit: int) -> list[Hit
     if number is None:
         return []
     rows = [RowSize(*found) for found in db.execute(_SELECT_ROWS, (number,))]
-    asked = query_words(query)
-    best = rank(asked, {word: _postings(db, number, word) for word in asked}, rows, limit=limit)
+    asked = asked_words(query)
+    best = rank(asked, {word: _postings(db, number, word) for word in asked.all}, rows, limit=limit)
     sized = [(rows[scored.row], scored.score) for scored in best]
     return [Hit(size.seq, score, _snippet(db, session, size, query), size.call) for size, score in sized]
 

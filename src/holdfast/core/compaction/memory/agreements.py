@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.core.compaction.memory.quotes import one_line
+from holdfast.core.compaction.memory.quotes import one_line, without_code
 from holdfast.core.compaction.memory.state import Agreement, Memory, Said
 from holdfast.core.compaction.memory.typed import split_sentences
 
@@ -24,6 +24,8 @@ _PROPOSES = re.compile(
     r"soll ich|möchtest du|voulez-vous|quieres)\b",
     re.IGNORECASE,
 )
+_ASKS_BACK = re.compile(r"[?？؟]\W*$")  # noqa: RUF001 - question marks of other scripts
+_REFUSES = re.compile(r"\W*(?:no|nope|not|neither|skip|nein|non|нет)\b", re.IGNORECASE)
 _AGREES = re.compile(
     r"\W*(?:y|yes|yep|yeah|yup|ok|okay|sure|perfect|great|good|cool|nice|fine|correct|right|agreed|exactly|"
     r"please(?: do)?|go(?: ahead| for it| on)?|do (?:it|that|so|both|all)|sounds good|looks good|lgtm|let'?s|"
@@ -38,7 +40,6 @@ _CHOICE = re.compile(
 )
 _ORDINALS = {"first": "1", "former": "1", "second": "2", "latter": "2", "third": "3"}
 _ORDINAL = re.compile(r"\b(first|former|second|latter|third)\b", re.IGNORECASE)
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
 _TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*$", re.MULTILINE)
 _WORDY = re.compile(r"[^\W\d_]{3,}")
@@ -57,8 +58,7 @@ class _Sentence(NamedTuple):
 
 def observe_agent(memory: Memory, seq: int, text: str) -> None:
     """Keep what the agent said last as the possible question of the next answer."""
-    # Blocks of code and tables are removed first: the cut could fall into one.
-    prose = _FENCE.sub("\n", text) if "```" in text else text
+    prose = without_code(text)
     prose = _TABLE_ROW.sub("", prose) if "|" in prose else prose
     memory.proposal = Said(seq, prose[-_SEARCHED_CHARS:])
 
@@ -72,7 +72,7 @@ def observe_answer(memory: Memory, seq: int, typed: str) -> None:
     agrees = _AGREES.match(answer) is not None
     sentences = _sentences(proposal.text)
     is_asked = bool(sentences) and _PROPOSES.search(sentences[-1].text) is not None
-    if not agrees and not is_asked:
+    if not agrees and (not is_asked or _ASKS_BACK.search(answer)):
         return
     chosen = _option(proposal.text, answer)
     question = _question(sentences)
@@ -99,6 +99,11 @@ def _question(sentences: list[_Sentence]) -> str:
             break
         context.insert(0, text)
     return f"{question}{CONTEXT}{' '.join(context)})" if context else question
+
+
+def is_consent(answer: str) -> bool:
+    """Return whether an answer agrees; others choose, decline or tell something."""
+    return _AGREES.match(answer) is not None and _REFUSES.match(answer) is None and _ASKS_BACK.search(answer) is None
 
 
 def asked_by(name: str, arguments: Mapping[str, object]) -> str:

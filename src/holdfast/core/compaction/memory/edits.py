@@ -17,7 +17,9 @@ _PATCHED = re.compile(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)(\S[^\n\t]*)", re.MULTILINE
 )
 # A file's name above a block of the form that text-only agents use for edits.
-_BLOCK = re.compile(r"^[`*# \t]*+([\w./@+-]+\.\w{1,8})[`*:]*+\s*\n(?:```[^\n]*\n)?<{5,9} ?SEARCH", re.MULTILINE)
+_BLOCK = re.compile(
+    r"^[`*# \t]*+([\w./@+-]+\.\w{1,8})[`*:]*+\s*\n(?:(?:`{3,}|<\w+>)[^\n]*\n)?<{5,9} ?SEARCH", re.MULTILINE
+)
 _REDIRECT = re.compile(r"(?<![<>&\d])>>?\s*([\w./~@+${}-]+)")
 _IN_PLACE = re.compile(r"(?:sed|perl|gsed)\b.*?\s-\w*i\w*\b")
 _PATHLIKE = re.compile(r"[./~]*+[\w@+-][\w./~@+-]*+(?<!~)")

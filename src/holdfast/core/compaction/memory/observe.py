@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.compaction.facts import FactKind, Judge, definitions, merged
 from holdfast.core.compaction.memory import agreements, checks, edits, tasks, uses
-from holdfast.core.compaction.memory.quotes import one_line, worth_of
+from holdfast.core.compaction.memory.quotes import one_line, without_code, worth_of
 from holdfast.core.compaction.memory.shell import Parsed, command_of
 from holdfast.core.compaction.memory.state import Doing, Event, Memory, PendingCall, Said, Typed
 from holdfast.core.compaction.memory.typed import (
@@ -36,7 +36,6 @@ _PENDING_MAX, _TOOLS_MAX = 64, 64
 _SENTENCE_CHARS_MIN = 24
 _LINE_CHARS = 160
 _EDIT_LINES_MAX = 4
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _OLD_KEYS = ("old_string", "oldText", "old_str", "old_text", "search")
 _NEW_KEYS = ("new_string", "newText", "new_str", "new_text", "replace", "content", "file_text", "contents")
 _DEFINES = re.compile(r"\b(?:def|class|func|function|fn|type|struct|enum|interface|trait|const|export)\s+\w")
@@ -125,9 +124,9 @@ def _observe_agent(memory: Memory, judge: Judge, seq: int, message: Message) -> 
 
 
 def _tell(memory: Memory, seq: int, text: str) -> None:
-    if len(text) > _PROSE_CHARS_MAX:
-        text = f"{text[: _PROSE_CHARS_MAX // 2]}\n{text[-_PROSE_CHARS_MAX // 2 :]}"
-    prose = _FENCE.sub("\n", text) if "```" in text else text
+    prose = without_code(text)
+    if len(prose) > _PROSE_CHARS_MAX:
+        prose = f"{prose[: _PROSE_CHARS_MAX // 2]}\n{prose[-_PROSE_CHARS_MAX // 2 :]}"
     for sentence in split_sentences(prose):
         if len(sentence) >= _SENTENCE_CHARS_MIN or not sentence.isascii():
             line = one_line(sentence, SENTENCE_CHARS_MAX)

@@ -20,6 +20,14 @@ _ANNOUNCES = re.compile(
 )
 _DECIDES, _FAILS, _IS_EXACT, _IS_ANNOUNCEMENT = 0.3, 0.15, 0.2, -0.3
 
+# Code in an agent's message: fenced, or as an edit with conflict markers, whatever fence is around it.
+_CODE = re.compile(r"```.*?(?:```|\Z)|^<{5,9} ?\w*\n.*?(?:^>{5,9} ?\w*$|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def without_code(text: str) -> str:
+    """Return a text without its blocks of code. Do this before truncating: a cut inside of one opens another."""
+    return _CODE.sub("\n", text) if "```" in text or "<<<<<" in text else text
+
 
 def one_line(text: str, chars_max: int) -> str:
     """Return a text on one line, truncated in the middle."""
