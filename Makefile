@@ -106,6 +106,7 @@ $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 lock:
 	uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
 	uv pip compile pyproject.toml $(addprefix --extra ,images postgres s3 traces) --group dev $(LOCK) -o requirements/dev.txt
+	uv pip compile pyproject.toml $(addprefix --extra ,images postgres s3 traces) $(LOCK) -o requirements/image.txt
 	echo 'uv-build>=0.13,<0.14' | uv pip compile - $(LOCK) -o requirements/build.txt
 	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in --extra $(name) $(LOCK) -o requirements/adapters-$(name).txt;)
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.gateway.api.request_context import AppState
     from holdfast.gateway.health import Faults, Inspection
+    from holdfast.gateway.http.app import RequestSpan
     from holdfast.gateway.http.key_table import KeyTable
     from holdfast.gateway.http.keys import KeyFile
     from holdfast.gateway.http.metrics import Metrics
@@ -94,8 +95,9 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
     models = LiveModels(ModelList(settings.model, settings.base_url or None, model_overrides(settings.models)))
     metrics, watches, faults = Metrics(), SessionWatches(), Faults()
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
-    if settings.observing.traces:
-        observers.append(_traces())
+    observe_turns, request_span = _traces() if settings.observing.traces else (None, None)
+    if observe_turns is not None:
+        observers.append(observe_turns)
     async with open_client(
         settings.store or None,
         model=models,
@@ -110,7 +112,14 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
         observers.append(state.accounts.observe)
         dropin = _dropin(settings, client, metrics)
         mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
-        gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts, origins=origins)
+        gateway = Gateway(
+            state,
+            metrics=metrics,
+            needs_keys=has_keys,
+            mounts=mounts,
+            origins=origins,
+            request_span=request_span,
+        )
         clients = ForwardedClients(gateway, proxies)
         if reloader is not None:
             reloader.attach(settings, RunningParts(gateway, dropin, models, clients, tls, _upstreams))
@@ -304,11 +313,11 @@ def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, 
     return observe
 
 
-def _traces() -> Callable[[str, Logged], None]:
+def _traces() -> "tuple[Callable[[str, Logged], None], RequestSpan]":
     try:
-        from holdfast.gateway.http.traces import Traces  # noqa: PLC0415 - an extra
+        from holdfast.gateway.http.traces import RequestSpans, Traces  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UsageError(
             "observing.traces needs the extra `traces`; install it with `pip install 'holdfast[traces]'`"
         ) from error
-    return Traces().observe
+    return Traces().observe, RequestSpans().serving

@@ -7,12 +7,12 @@ are mounted by the first segment of their path.
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -46,6 +46,7 @@ from holdfast.gateway.http.problems import (
     headers_of,
     problem_of,
 )
+from holdfast.gateway.http.request_id import RequestIds, begin_request, id_headers
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,14 @@ class Mount:
     error_response: Callable[[Scope, Problem], tuple[int, bytes]] | None = None
 
 
+# Opens a span around a request, and returns a function that takes its route and status.
+RequestSpan: TypeAlias = Callable[[Scope], AbstractContextManager[Callable[[str, int], None]]]
+
+
+def _no_span(_scope: Scope) -> AbstractContextManager[Callable[[str, int], None]]:
+    return nullcontext(lambda _route, _status: None)
+
+
 class Gateway:
     """The application. Its server calls `stop` before it waits for requests to finish."""
 
@@ -75,6 +84,7 @@ class Gateway:
         needs_keys: bool = False,
         mounts: Mapping[str, Mount] = MappingProxyType({}),
         origins: frozenset[Origin] = frozenset(),
+        request_span: "RequestSpan | None" = None,
     ) -> None:
         self.state = state
         self._metrics = metrics
@@ -82,6 +92,8 @@ class Gateway:
         self._needs_keys = needs_keys
         # Web pages that may use a gateway without keys, besides its own.
         self.origins = origins
+        # Opens a span for each request, if traces are exported.
+        self._request_span: RequestSpan = request_span or _no_span
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
         self._document = msgspec.json.encode(document(version("holdfast")))
@@ -100,15 +112,19 @@ class Gateway:
         if scope["type"] != "http":
             return
         started = time.monotonic()
-        recorder = _StatusRecorder(send, scope)
+        recorder = _StatusRecorder(send, scope, begin_request(scope))
         scope["holdfast.route"] = "other"
-        await self._respond(scope, receive, recorder)
+        with self._request_span(scope) as span:
+            await self._respond(scope, receive, recorder)
+            span(scope["holdfast.route"], recorder.status)
         seconds = time.monotonic() - started
         route, method = scope["holdfast.route"], scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.observe_request(route, method, recorder.status, seconds)
         tenant = scope.get("holdfast.tenant")
+        name = tenant.name if isinstance(tenant, Tenant) else None
+        self._metrics.observe_request(route, method, recorder.status, seconds, name)
         fields = {"route": route, "method": method, "status": recorder.status, "seconds": round(seconds, 4)}
-        log.info("request", extra={**fields, "tenant": tenant.name if isinstance(tenant, Tenant) else ""})
+        client = scope["client"][0] if scope.get("client") else ""
+        log.info("request", extra={**fields, "tenant": name or "", "client": client})
 
     async def _respond(self, scope: Scope, receive: Receive, send: "_StatusRecorder") -> None:
         try:
@@ -241,14 +257,18 @@ class _StatusRecorder:
     The response to a page that the operator lists gets the headers that let it read it.
     """
 
-    def __init__(self, send: Send, scope: Scope) -> None:
+    def __init__(self, send: Send, scope: Scope, ids: RequestIds) -> None:
         self._send = send
         self._scope = scope
+        self._ids = ids
         self.status = 0
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            headers = list(message["headers"])
+            headers += id_headers(self._ids, frozenset(name for name, _ in headers))
             if page := self._scope.get("holdfast.page"):
-                message = {**message, "headers": [*message["headers"], *sharing_headers(page)]}
+                headers += sharing_headers(page)
+            message = {**message, "headers": headers}
         await self._send(message)
