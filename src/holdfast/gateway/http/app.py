@@ -4,6 +4,7 @@ The native API is below /api; probes and scrapers use /healthz, /readyz and /met
 are mounted by the first segment of their path.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -37,6 +38,7 @@ from holdfast.gateway.http.auth import Tenant
 from holdfast.gateway.http.keys import Role
 from holdfast.gateway.http.metrics import CONTENT_TYPE, Metrics
 from holdfast.gateway.http.origin import Origin, check_local, is_preflight, preflight_headers, sharing_headers
+from holdfast.gateway.http.page import REFERENCE_POLICY, Page
 from holdfast.gateway.http.problems import (
     ForbiddenError,
     MethodError,
@@ -50,7 +52,8 @@ from holdfast.gateway.http.request_id import RequestIds, begin_request, id_heade
 
 log = logging.getLogger(__name__)
 
-_SERVER_ERROR = 500
+# The folder of the package with the reference page, and its address below the API.
+_REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,8 @@ class Gateway:
     def __init__(
         self,
         state: AppState,
-        *,
         metrics: Metrics,
+        *,
         needs_keys: bool = False,
         mounts: Mapping[str, Mount] = MappingProxyType({}),
         origins: frozenset[Origin] = frozenset(),
@@ -96,6 +99,7 @@ class Gateway:
         self._request_span: RequestSpan = request_span or _no_span
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
+        self._reference: Page | None = None
         self._document = msgspec.json.encode(document(version("holdfast")))
         self._probes: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "healthz": self._serve_healthz,
@@ -175,6 +179,10 @@ class Gateway:
             scope["holdfast.route"] = f"{PREFIX}/openapi.json"
             await send_response(send, 200, self._document)
             return
+        if path[:1] == (_REFERENCE,):
+            scope["holdfast.route"] = f"{PREFIX}/{_REFERENCE}"
+            await self._serve_reference(path, scope, receive, send)
+            return
         tenant = scope["holdfast.tenant"] = self._tenant(scope)
         found = find_route(scope["method"], path)
         if found is None:
@@ -196,6 +204,16 @@ class Gateway:
         if not context.has_streamed:
             headers = ((b"etag", context.tag),) if context.tag else ()
             await send_response(send, context.status, msgspec.json.encode(response), headers=headers)
+
+    async def _serve_reference(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
+        if len(path) == 1:
+            # Its files are relative to the slash.
+            await send_response(send, 308, b"{}", headers=((b"location", f"{_REFERENCE}/".encode()),))
+            return
+        if self._reference is None:
+            # Two megabytes, compressed on first use.
+            self._reference = await asyncio.to_thread(Page, _REFERENCE, REFERENCE_POLICY, (PREFIX[1:], _REFERENCE))
+        await self._reference(scope, receive, send)
 
     def _tenant(self, scope: Scope) -> Tenant:
         keys = self.state.keys

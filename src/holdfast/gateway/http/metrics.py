@@ -79,76 +79,36 @@ class Metrics:
         self._causes: dict[str, str] = {}
         self._calling: dict[str, str] = {}
         self._models, self._keys = _Names(_MODELS_MAX), _Names(_KEYS_MAX)
-        labels = ("route", "method", "status")
-        self._requests = Counter("holdfast_requests", "Requests answered.", labels, registry=self.registry)
+        count = self._counter
+        self._requests = count("requests", "Requests answered.", "route", "method", "status")
         self._request_seconds = Histogram(
             "holdfast_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=self.registry
         )
-        self._turns = Counter("holdfast_turns", "Turns started.", registry=self.registry)
-        self._outcomes = Counter("holdfast_turn_outcomes", "Turns ended.", ("outcome", "code"), registry=self.registry)
+        self._turns = count("turns", "Turns started.")
+        self._outcomes = count("turn_outcomes", "Turns ended.", "outcome", "code")
         self._turn_seconds = Histogram(
             "holdfast_turn_seconds", "Time from the start of a turn.", buckets=_SECONDS, registry=self.registry
         )
-        self._faults = Counter("holdfast_faults", "Attempts failed.", ("kind",), registry=self.registry)
-        self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
-        self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
-        self._tokens = Counter(
-            "holdfast_tokens",
-            "Tokens as reported; cached_input is a part of input.",
-            ("direction", "model"),
-            registry=self.registry,
+        self._faults = count("faults", "Attempts failed.", "kind")
+        self._rungs = count("rungs", "Rungs climbed.", "rung", "result")
+        self._compactions = count("compactions", "Compactions.", "kind")
+        self._tokens = count("tokens", "Tokens as reported; cached_input is a part of input.", "direction", "model")
+        self._calls = count("model_calls", "Calls of models: answered, or the kind of fault.", "model", "outcome")
+        self._cached = count("cache_hits", "Answers for which a prompt cache was read.", "model")
+        self._rescues = count("rescues", "Turns answered after a fault, by the first one.", "cause")
+        self._saved = count("tokens_saved", "Tokens by which compactions made a request smaller.", "kind")
+        self._key_requests = count("key_requests", "Requests by gateway key.", "key", "outcome")
+        self._key_tokens = count("key_tokens", "Tokens by gateway key.", "key", "direction")
+        self._proxied = count(
+            "dropin_requests", "Requests of proxied clients sent to an upstream.", "dialect", "result"
         )
-        self._calls = Counter(
-            "holdfast_model_calls",
-            "Calls of models: answered, or the kind of fault.",
-            ("model", "outcome"),
-            registry=self.registry,
+        self._proxy_rungs = count("dropin_rungs", "Rungs climbed for requests of proxied clients.", "rung", "result")
+        self._upstream_faults = count("dropin_faults", "Failures of upstreams, including retried ones.", "kind")
+        self._client_compactions = count(
+            "dropin_compactions", "Compactions of clients that were recognised.", "dialect"
         )
-        self._cached = Counter(
-            "holdfast_cache_hits", "Answers for which a prompt cache was read.", ("model",), registry=self.registry
-        )
-        self._rescues = Counter(
-            "holdfast_rescues", "Turns answered after a fault, by the first one.", ("cause",), registry=self.registry
-        )
-        self._saved = Counter(
-            "holdfast_tokens_saved",
-            "Tokens by which compactions made a request smaller.",
-            ("kind",),
-            registry=self.registry,
-        )
-        self._key_requests = Counter(
-            "holdfast_key_requests", "Requests by gateway key.", ("key", "outcome"), registry=self.registry
-        )
-        self._key_tokens = Counter(
-            "holdfast_key_tokens", "Tokens by gateway key.", ("key", "direction"), registry=self.registry
-        )
-        self._proxied = Counter(
-            "holdfast_dropin_requests",
-            "Requests of proxied clients sent to an upstream.",
-            ("dialect", "result"),
-            registry=self.registry,
-        )
-        self._proxy_rungs = Counter(
-            "holdfast_dropin_rungs",
-            "Rungs climbed for requests of proxied clients.",
-            ("rung", "result"),
-            registry=self.registry,
-        )
-        self._upstream_faults = Counter(
-            "holdfast_dropin_faults",
-            "Failures of upstreams, including retried ones.",
-            ("kind",),
-            registry=self.registry,
-        )
-        self._client_compactions = Counter(
-            "holdfast_dropin_compactions",
-            "Compactions of clients that were recognised.",
-            ("dialect",),
-            registry=self.registry,
-        )
-        purpose = ("purpose",)
-        self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
-        self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
+        self._cost = count("cost_usd", "US dollars, by declared prices.", "purpose")
+        self._unpriced = count("calls_unpriced", "Calls without a price.", "purpose")
         self._pending = Gauge("holdfast_sessions_owing", "Sessions with pending work.", registry=self.registry)
         self._oldest = Gauge(
             "holdfast_oldest_unanswered_seconds",
@@ -156,6 +116,9 @@ class Metrics:
             registry=self.registry,
         )
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
+
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"holdfast_{name}", description, labels, registry=self.registry)
 
     def observe(self, session: str, logged: Logged) -> None:
         """Update the metrics for a new record."""

@@ -11,7 +11,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from holdfast.gateway.http.asgi import Scope
-from holdfast.types.messages import ToolOutcome, Usage
+from holdfast.types.messages import Reply, ToolOutcome, Usage
 from holdfast.types.records import (
     AttemptAbandoned,
     AttemptFailed,
@@ -88,13 +88,7 @@ class Traces:
             case AttemptStarted():
                 self._begin_call(session, record, at)
             case ReplyRecorded(reply=reply):
-                if (call := self._calls.pop(session, None)) is not None:
-                    call.set_attribute("gen_ai.response.finish_reasons", [reply.stop_reason.value])
-                    if reply.model:
-                        call.set_attribute("gen_ai.response.model", reply.model)
-                    if reply.usage is not None:
-                        call.set_attributes(_usage_attributes(reply.usage))
-                    call.end(at)
+                self._answer_call(session, reply, at)
             case ToolStarted() | ToolSettled():
                 self._observe_tool(session, record, at)
             case AttemptFailed(fault=fault):
@@ -134,6 +128,15 @@ class Traces:
             }
         )
         self._calls[session] = span
+
+    def _answer_call(self, session: str, reply: Reply, at: int) -> None:
+        if (call := self._calls.pop(session, None)) is not None:
+            call.set_attribute("gen_ai.response.finish_reasons", [reply.stop_reason.value])
+            if reply.model:
+                call.set_attribute("gen_ai.response.model", reply.model)
+            if reply.usage is not None:
+                call.set_attributes(_usage_attributes(reply.usage))
+            call.end(at)
 
     def _observe_tool(self, session: str, record: ToolStarted | ToolSettled, at: int) -> None:
         turn = self._turns.get(session)
