@@ -127,6 +127,7 @@ $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 lock:
 	uv pip compile pyproject.toml $(LOCK) -o requirements/run.txt
 	uv pip compile pyproject.toml $(addprefix --extra ,images mcp postgres s3 traces) --group dev $(LOCK) -o requirements/dev.txt
+	uv pip compile pyproject.toml $(addprefix --extra ,images mcp postgres s3 traces) $(LOCK) -o requirements/image.txt
 	echo 'uv-build>=0.13,<0.14' | uv pip compile - $(LOCK) -o requirements/build.txt
 	uv pip compile requirements/site.in $(LOCK) -o requirements/site.txt
 	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in --extra $(name) $(LOCK) -o requirements/adapters-$(name).txt;)

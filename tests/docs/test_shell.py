@@ -35,7 +35,6 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         "export OPENAI_API_KEY": "needs a key",
         "createdb": "needs a server; tests/gateway/test_serve_on_postgres.py has one",
         "export HOLDFAST_": "means a server and a bucket; tests/stores has both",
-        "sudo ": "needs root",
     }
 )
 # Of a command that is otherwise run: what makes it need a provider or a server.

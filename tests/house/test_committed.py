@@ -39,7 +39,7 @@ def test_no_committed_file_names_a_registry_or_a_home_folder() -> None:
 
 def test_there_are_lock_files() -> None:
     adapters = [f"adapters-{name}.txt" for name in ("claude-sdk", "langgraph", "openai-agents")]
-    assert [path.name for path in LOCKS] == [*adapters, "build.txt", "dev.txt", "run.txt", "site.txt"]
+    assert [path.name for path in LOCKS] == [*adapters, "build.txt", "dev.txt", "image.txt", "run.txt", "site.txt"]
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.gateway.api.request_context import AppState
     from holdfast.gateway.health import Faults, Inspection
+    from holdfast.gateway.http.app import RequestSpan
     from holdfast.gateway.http.key_table import KeyTable
     from holdfast.gateway.http.keys import KeyFile
     from holdfast.gateway.http.metrics import Metrics
@@ -88,14 +89,15 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
 
     host, needs_keys = settings.gateway.host, not is_loopback(settings.gateway.host)
     if needs_keys and not has_key_table(settings):
-        _check_keys(await _open_keys(settings, None), host)
+        _check_keys(host, has_keys=(await _open_keys(settings, None))[1])
     origins, proxies = parse_origins(settings.gateway.origins), check_proxies(settings.gateway.trusted_proxies)
     tls = tls_context(settings.gateway.tls_certificate, settings.gateway.tls_key)
     models = LiveModels(ModelList(settings.model, settings.base_url or None, model_overrides(settings.models)))
     metrics, watches, faults = Metrics(), SessionWatches(), Faults()
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]
-    if settings.observing.traces:
-        observers.append(_traces())
+    observe_turns, span = _traces() if settings.observing.traces else (None, None)
+    if observe_turns is not None:
+        observers.append(observe_turns)
     async with open_client(
         settings.store or None,
         model=models,
@@ -103,14 +105,14 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
         archive=settings.archive or None,
         tuning=_tuning(settings, _each(observers)),
     ) as client:
-        keys, has_keys = found = await _open_keys(settings, client)
+        keys, has_keys = await _open_keys(settings, client)
         if needs_keys:
-            _check_keys(found, host)
+            _check_keys(host, has_keys=has_keys)
         state = _app_state(settings, client, keys, watches, faults)
         observers.append(state.accounts.observe)
         dropin = _dropin(settings, client, metrics)
         mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
-        gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts, origins=origins)
+        gateway = Gateway(state, metrics, needs_keys=has_keys, mounts=mounts, origins=origins, request_span=span)
         clients = ForwardedClients(gateway, proxies)
         if reloader is not None:
             reloader.attach(settings, RunningParts(gateway, dropin, models, clients, tls, _upstreams))
@@ -158,8 +160,8 @@ async def _open_keys(settings: "Settings", client: Client | None) -> tuple["KeyF
     return file, file is not None and bool(file.all())
 
 
-def _check_keys(found: tuple[object, bool], host: str) -> None:
-    if not found[1]:
+def _check_keys(host: str, *, has_keys: bool) -> None:
+    if not has_keys:
         raise UsageError(
             f"{host} is reachable from other machines, and the gateway has no keys; "
             "create one with `holdfast keys add NAME`, or listen on 127.0.0.1"
@@ -307,11 +309,11 @@ def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, 
     return observe
 
 
-def _traces() -> Callable[[str, Logged], None]:
+def _traces() -> "tuple[Callable[[str, Logged], None], RequestSpan]":
     try:
-        from holdfast.gateway.http.traces import Traces  # noqa: PLC0415 - an extra
+        from holdfast.gateway.http.traces import RequestSpans, Traces  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UsageError(
             "observing.traces needs the extra `traces`; install it with `pip install 'holdfast[traces]'`"
         ) from error
-    return Traces().observe
+    return Traces().observe, RequestSpans().serving

@@ -1,10 +1,11 @@
-"""OpenAPI document of the native API, generated from the route table and the schemas."""
+"""OpenAPI document: the native API, generated from the route table and the schemas, and the proxy endpoints."""
 
 from typing import Any
 
 import msgspec
 
 from holdfast.gateway.api import schemas
+from holdfast.gateway.api.proxy_openapi import EXAMPLES, proxy_paths
 from holdfast.gateway.api.route import Route
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES, Problem, statuses_of
@@ -62,6 +63,7 @@ def document(version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, by_struct)
+    paths |= proxy_paths()
     return {
         "openapi": VERSION,
         "info": {
@@ -84,11 +86,13 @@ def _operation(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.run.__name__,
         "summary": route.summary,
+        "tags": ["sessions" if route.path.startswith("/sessions") else "gateway"],
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, refs),
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": refs[route.body]}}}
+        content = {"schema": refs[route.body], "example": EXAMPLES[route.body.__name__]}
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     if route.takes_bytes:
         operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": {}}}}
     return operation

@@ -4,15 +4,16 @@ The native API is below /api; probes and scrapers use /healthz, /readyz and /met
 are mounted by the first segment of their path.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -37,6 +38,7 @@ from holdfast.gateway.http.auth import Tenant
 from holdfast.gateway.http.keys import Role
 from holdfast.gateway.http.metrics import CONTENT_TYPE, Metrics
 from holdfast.gateway.http.origin import Origin, check_local, is_preflight, preflight_headers, sharing_headers
+from holdfast.gateway.http.page import REFERENCE_POLICY, Page
 from holdfast.gateway.http.problems import (
     ForbiddenError,
     MethodError,
@@ -46,10 +48,12 @@ from holdfast.gateway.http.problems import (
     headers_of,
     problem_of,
 )
+from holdfast.gateway.http.request_id import RequestIds, begin_request, id_headers
 
 log = logging.getLogger(__name__)
 
-_SERVER_ERROR = 500
+# The folder of the package with the reference page, and its address below the API.
+_REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,26 @@ class Mount:
     error_response: Callable[[Scope, Problem], tuple[int, bytes]] | None = None
 
 
+# Opens a span around a request, and returns a function that takes its route and status.
+RequestSpan: TypeAlias = Callable[[Scope], AbstractContextManager[Callable[[str, int], None]]]
+
+
+def _no_span(_scope: Scope) -> AbstractContextManager[Callable[[str, int], None]]:
+    return nullcontext(lambda _route, _status: None)
+
+
 class Gateway:
     """The application. Its server calls `stop` before it waits for requests to finish."""
 
     def __init__(
         self,
         state: AppState,
-        *,
         metrics: Metrics,
+        *,
         needs_keys: bool = False,
         mounts: Mapping[str, Mount] = MappingProxyType({}),
         origins: frozenset[Origin] = frozenset(),
+        request_span: "RequestSpan | None" = None,
     ) -> None:
         self.state = state
         self._metrics = metrics
@@ -82,8 +95,11 @@ class Gateway:
         self._needs_keys = needs_keys
         # Web pages that may use a gateway without keys, besides its own.
         self.origins = origins
+        # Opens a span for each request, if traces are exported.
+        self._request_span: RequestSpan = request_span or _no_span
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
+        self._reference: Page | None = None
         self._document = msgspec.json.encode(document(version("holdfast")))
         self._probes: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "healthz": self._serve_healthz,
@@ -100,15 +116,19 @@ class Gateway:
         if scope["type"] != "http":
             return
         started = time.monotonic()
-        recorder = _StatusRecorder(send, scope)
+        recorder = _StatusRecorder(send, scope, begin_request(scope))
         scope["holdfast.route"] = "other"
-        await self._respond(scope, receive, recorder)
+        with self._request_span(scope) as span:
+            await self._respond(scope, receive, recorder)
+            span(scope["holdfast.route"], recorder.status)
         seconds = time.monotonic() - started
         route, method = scope["holdfast.route"], scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.observe_request(route, method, recorder.status, seconds)
         tenant = scope.get("holdfast.tenant")
+        name = tenant.name if isinstance(tenant, Tenant) else None
+        self._metrics.observe_request(route, method, recorder.status, seconds, name)
         fields = {"route": route, "method": method, "status": recorder.status, "seconds": round(seconds, 4)}
-        log.info("request", extra={**fields, "tenant": tenant.name if isinstance(tenant, Tenant) else ""})
+        client = scope["client"][0] if scope.get("client") else ""
+        log.info("request", extra={**fields, "tenant": name or "", "client": client})
 
     async def _respond(self, scope: Scope, receive: Receive, send: "_StatusRecorder") -> None:
         try:
@@ -159,6 +179,10 @@ class Gateway:
             scope["holdfast.route"] = f"{PREFIX}/openapi.json"
             await send_response(send, 200, self._document)
             return
+        if path[:1] == (_REFERENCE,):
+            scope["holdfast.route"] = f"{PREFIX}/{_REFERENCE}"
+            await self._serve_reference(path, scope, receive, send)
+            return
         tenant = scope["holdfast.tenant"] = self._tenant(scope)
         found = find_route(scope["method"], path)
         if found is None:
@@ -180,6 +204,16 @@ class Gateway:
         if not context.has_streamed:
             headers = ((b"etag", context.tag),) if context.tag else ()
             await send_response(send, context.status, msgspec.json.encode(response), headers=headers)
+
+    async def _serve_reference(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
+        if len(path) == 1:
+            # Its files are relative to the slash.
+            await send_response(send, 308, b"{}", headers=((b"location", f"{_REFERENCE}/".encode()),))
+            return
+        if self._reference is None:
+            # Two megabytes, compressed on first use.
+            self._reference = await asyncio.to_thread(Page, _REFERENCE, REFERENCE_POLICY, (PREFIX[1:], _REFERENCE))
+        await self._reference(scope, receive, send)
 
     def _tenant(self, scope: Scope) -> Tenant:
         keys = self.state.keys
@@ -241,14 +275,18 @@ class _StatusRecorder:
     The response to a page that the operator lists gets the headers that let it read it.
     """
 
-    def __init__(self, send: Send, scope: Scope) -> None:
+    def __init__(self, send: Send, scope: Scope, ids: RequestIds) -> None:
         self._send = send
         self._scope = scope
+        self._ids = ids
         self.status = 0
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            headers = list(message["headers"])
+            headers += id_headers(self._ids, frozenset(name for name, _ in headers))
             if page := self._scope.get("holdfast.page"):
-                message = {**message, "headers": [*message["headers"], *sharing_headers(page)]}
+                headers += sharing_headers(page)
+            message = {**message, "headers": headers}
         await self._send(message)

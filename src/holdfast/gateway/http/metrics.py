@@ -1,19 +1,35 @@
-"""Prometheus metrics of the gateway. Sessions, keys and texts are never labels: their number is unbounded.
+"""Prometheus metrics of the gateway, with bounded labels.
+
+Sessions and texts are no labels. Names of models and keys count apart up to a number, then together as "other".
 
 Engine metrics are computed from the records that this process writes, so the engine does not depend on them.
 """
 
+from collections.abc import Iterator
+from importlib.metadata import version
 from time import monotonic
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
 
 from holdfast.core.limits.bounds import is_proxy_session
+from holdfast.gateway.http.auth import tenant_of
 from holdfast.types.faults import FaultKind
 from holdfast.types.messages import Usage
 from holdfast.types.records import (
     AttemptFailed,
+    AttemptStarted,
     CompactionApplied,
     Logged,
+    Outcome,
     PieceSummarised,
     ReplyRecorded,
     RungFinished,
@@ -25,8 +41,29 @@ from holdfast.types.records import (
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Histogram buckets: a read takes milliseconds, a model's answer up to minutes.
 _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300)
-# Concurrent turns that are timed. More are counted only.
+# Concurrent turns that are timed, and whose models and first faults are known. More are counted only.
 _TIMED_MAX = 20_000
+# Names of models and of keys that count apart: clients choose the names of models, and each is a few time series.
+_MODELS_MAX = 50
+_KEYS_MAX = 100
+OTHER = "other"
+_SERVER_ERROR, _CLIENT_ERROR, _LIMITED = 500, 400, 429
+
+
+class _Names:
+    """Names that are labels. The first ones count apart, later ones as "other"."""
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._known: set[str] = set()
+
+    def label(self, name: str) -> str:
+        if name in self._known:
+            return name
+        if len(self._known) >= self._count_max:
+            return OTHER
+        self._known.add(name)
+        return name
 
 
 class Metrics:
@@ -34,48 +71,44 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Info("holdfast_build", "Version.", registry=self.registry).info({"version": version("holdfast")})
         self._started: dict[tuple[str, int], float] = {}
-        labels = ("route", "method", "status")
-        self._requests = Counter("holdfast_requests", "Requests answered.", labels, registry=self.registry)
+        # The first fault of an open turn, and the model of the call in flight, by session.
+        self._causes: dict[str, str] = {}
+        self._calling: dict[str, str] = {}
+        self._models, self._keys = _Names(_MODELS_MAX), _Names(_KEYS_MAX)
+        count = self._counter
+        self._requests = count("requests", "Requests answered.", "route", "method", "status")
         self._request_seconds = Histogram(
             "holdfast_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=self.registry
         )
-        self._turns = Counter("holdfast_turns", "Turns started.", registry=self.registry)
-        self._outcomes = Counter("holdfast_turn_outcomes", "Turns ended.", ("outcome", "code"), registry=self.registry)
+        self._turns = count("turns", "Turns started.")
+        self._outcomes = count("turn_outcomes", "Turns ended.", "outcome", "code")
         self._turn_seconds = Histogram(
             "holdfast_turn_seconds", "Time from the start of a turn.", buckets=_SECONDS, registry=self.registry
         )
-        self._faults = Counter("holdfast_faults", "Attempts failed.", ("kind",), registry=self.registry)
-        self._rungs = Counter("holdfast_rungs", "Rungs climbed.", ("rung", "result"), registry=self.registry)
-        self._compactions = Counter("holdfast_compactions", "Compactions.", ("kind",), registry=self.registry)
-        self._tokens = Counter("holdfast_tokens", "Tokens as reported.", ("direction",), registry=self.registry)
-        self._proxied = Counter(
-            "holdfast_dropin_requests",
-            "Requests of proxied clients sent to an upstream.",
-            ("dialect", "result"),
-            registry=self.registry,
+        self._faults = count("faults", "Attempts failed.", "kind")
+        self._rungs = count("rungs", "Rungs climbed.", "rung", "result")
+        self._compactions = count("compactions", "Compactions.", "kind")
+        self._tokens = count("tokens", "Tokens as reported; cached_input is a part of input.", "direction", "model")
+        self._calls = count("model_calls", "Calls of models: answered, or the kind of fault.", "model", "outcome")
+        self._cached = count("cache_hits", "Answers for which a prompt cache was read.", "model")
+        self._rescues = count("rescues", "Turns answered after a fault, by the first one.", "cause")
+        self._saved = count("tokens_saved", "Tokens by which compactions made a request smaller.", "kind")
+        self._key_requests = count("key_requests", "Requests by gateway key.", "key", "outcome")
+        self._key_tokens = count("key_tokens", "Tokens by gateway key.", "key", "direction")
+        self._proxied = count(
+            "dropin_requests", "Requests of proxied clients sent to an upstream.", "dialect", "result"
         )
-        self._proxy_rungs = Counter(
-            "holdfast_dropin_rungs",
-            "Rungs climbed for requests of proxied clients.",
-            ("rung", "result"),
-            registry=self.registry,
+        self._proxy_rungs = count("dropin_rungs", "Rungs climbed for requests of proxied clients.", "rung", "result")
+        self._upstream_faults = count("dropin_faults", "Failures of upstreams, including retried ones.", "kind")
+        self._client_compactions = count(
+            "dropin_compactions", "Compactions of clients that were recognised.", "dialect"
         )
-        self._upstream_faults = Counter(
-            "holdfast_dropin_faults",
-            "Failures of upstreams, including retried ones.",
-            ("kind",),
-            registry=self.registry,
-        )
-        self._client_compactions = Counter(
-            "holdfast_dropin_compactions",
-            "Compactions of clients that were recognised.",
-            ("dialect",),
-            registry=self.registry,
-        )
-        purpose = ("purpose",)
-        self._cost = Counter("holdfast_cost_usd", "US dollars, by declared prices.", purpose, registry=self.registry)
-        self._unpriced = Counter("holdfast_calls_unpriced", "Calls without a price.", purpose, registry=self.registry)
+        self._cost = count("cost_usd", "US dollars, by declared prices.", "purpose")
+        self._unpriced = count("calls_unpriced", "Calls without a price.", "purpose")
         self._pending = Gauge("holdfast_sessions_owing", "Sessions with pending work.", registry=self.registry)
         self._oldest = Gauge(
             "holdfast_oldest_unanswered_seconds",
@@ -83,6 +116,9 @@ class Metrics:
             registry=self.registry,
         )
         self._streams = Gauge("holdfast_event_streams", "Event streams open.", registry=self.registry)
+
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"holdfast_{name}", description, labels, registry=self.registry)
 
     def observe(self, session: str, logged: Logged) -> None:
         """Update the metrics for a new record."""
@@ -93,24 +129,46 @@ class Metrics:
                     self._started[session, turn] = monotonic()
             case TurnEnded(turn=turn, outcome=outcome, code=code):
                 self._outcomes.labels(outcome.value, code).inc()
-                started = self._started.pop((session, turn), None)
-                if started is not None:
-                    self._turn_seconds.observe(monotonic() - started)
+                self._end_turn(session, turn, outcome)
+            case AttemptStarted(model=model) if len(self._calling) < _TIMED_MAX:
+                self._calling[session] = model
             case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None:
-                self._count_usage(reply.usage, usd, "answers")
+                model = self._calling.pop(session, reply.model)
+                self._calls.labels(self._models.label(model), "answered").inc()
+                self._count_usage(session, model, reply.usage, usd, "answers")
             case AttemptFailed(fault=fault, usage=usage, cost_usd=usd):
-                self._faults.labels(fault.kind.value).inc()
-                self._count_usage(usage, usd, "answers")
-            case PieceSummarised(usage=usage, cost_usd=usd) | SummaryRefused(usage=usage, cost_usd=usd):
-                self._count_usage(usage, usd, "summaries")
+                self._count_fault(session, fault.kind.value, usage, usd)
+            case (
+                PieceSummarised(model=model, usage=usage, cost_usd=usd)
+                | SummaryRefused(model=model, usage=usage, cost_usd=usd)
+            ):
+                self._count_usage(session, model, usage, usd, "summaries")
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
                 if is_proxy_session(session):
                     self._proxy_rungs.labels(rung.value, result.value).inc()
-            case CompactionApplied(kind=kind):
+            case CompactionApplied(kind=kind, tokens_before=before, tokens_after=after):
                 self._compactions.labels(kind.value).inc()
+                self._saved.labels(kind.value).inc(max(before - after, 0))
             case _:
                 pass
+
+    def _end_turn(self, session: str, turn: int, outcome: Outcome) -> None:
+        started = self._started.pop((session, turn), None)
+        if started is not None:
+            self._turn_seconds.observe(monotonic() - started)
+        self._calling.pop(session, None)
+        cause = self._causes.pop(session, None)
+        if cause is not None and outcome is Outcome.ANSWERED:
+            self._rescues.labels(cause).inc()
+
+    def _count_fault(self, session: str, kind: str, usage: Usage | None, usd: float | None) -> None:
+        model = self._calling.pop(session, OTHER)
+        self._faults.labels(kind).inc()
+        self._calls.labels(self._models.label(model), kind).inc()
+        if len(self._causes) < _TIMED_MAX:
+            self._causes.setdefault(session, kind)
+        self._count_usage(session, model, usage, usd, "answers")
 
     def dropin_answered(self, dialect: str, *, rescued: str) -> None:
         """Count a proxied request; `rescued` names the recovery step, "" if it was forwarded unchanged."""
@@ -124,18 +182,24 @@ class Metrics:
         """Count a compaction request of a client."""
         self._client_compactions.labels(dialect).inc()
 
-    def _count_usage(self, usage: Usage | None, usd: float | None, purpose: str) -> None:
+    def _count_usage(self, session: str, model: str, usage: Usage | None, usd: float | None, purpose: str) -> None:
         if usage is None:
             return
-        self._tokens.labels("input").inc(usage.input_tokens)
-        self._tokens.labels("output").inc(usage.output_tokens)
+        label, key = self._models.label(model), self._keys.label(tenant_of(session))
+        for direction, amount in _directions(usage):
+            self._tokens.labels(direction, label).inc(amount)
+            self._key_tokens.labels(key, direction).inc(amount)
+        if usage.cached_input_tokens:
+            self._cached.labels(label).inc()
         if usd is None:
             self._unpriced.labels(purpose).inc()
         else:
             self._cost.labels(purpose).inc(usd)
 
-    def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count a request and its duration."""
+    def observe_request(self, route: str, method: str, status: int, seconds: float, key: str | None = None) -> None:
+        """Count a request and its duration; `key` is the name of its key, None if it is not known."""
+        if key is not None:
+            self._key_requests.labels(self._keys.label(key), _outcome(status)).inc()
         self._requests.labels(route, method, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
@@ -145,3 +209,20 @@ class Metrics:
         self._oldest.set(oldest_seconds or 0)
         self._streams.set(streams)
         return generate_latest(self.registry)
+
+
+def _directions(usage: Usage) -> Iterator[tuple[str, int]]:
+    yield "input", usage.input_tokens
+    yield "cached_input", usage.cached_input_tokens
+    yield "output", usage.output_tokens
+
+
+def _outcome(status: int) -> str:
+    """Return the outcome of a request in one of five words."""
+    if status == 0:
+        return "gone"
+    if status == _LIMITED:
+        return "limited"
+    if status >= _SERVER_ERROR:
+        return "failed"
+    return "rejected" if status >= _CLIENT_ERROR else "answered"

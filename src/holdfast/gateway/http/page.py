@@ -30,7 +30,6 @@ CONTENT_SECURITY_POLICY = (
     "trusted-types 'none'"
 )
 _HEADERS = (
-    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     # The URL contains a session key.
     (b"referrer-policy", b"no-referrer"),
@@ -52,11 +51,23 @@ class PageFile:
     tag: bytes
 
 
-class Page:
-    """The files of the page as an ASGI application."""
+# The reference is made by a library that sets its own markup, from the gateway's own document. It may load nothing else
+# and talk to this gateway alone.
+REFERENCE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
-    def __init__(self) -> None:
-        self._files = dict(_read(files("holdfast") / "page", ""))
+
+class Page:
+    """The files of a folder of the package as an ASGI application; `below` are the segments before them."""
+
+    def __init__(
+        self, folder: str = "page", policy: str = CONTENT_SECURITY_POLICY, below: tuple[str, ...] = ()
+    ) -> None:
+        self._files = dict(_read(files("holdfast") / folder, ""))
+        self._headers = ((b"content-security-policy", policy.encode()), *_HEADERS)
+        self._below = below
 
     @property
     def names(self) -> frozenset[str]:
@@ -65,13 +76,13 @@ class Page:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Serve one file. Raises `NotFoundError` for an unknown path."""
-        name = "/".join(segments(scope)) or INDEX
+        name = "/".join(segments(scope)[len(self._below) :]) or INDEX
         found = self._files.get(name)
         if found is None:
             raise NotFoundError("nothing at this address; the page is at /, the API at /api/openapi.json")
         if scope["method"] not in {"GET", "HEAD"}:
             raise MethodError("this address allows GET")
-        given: Headers = (*_HEADERS, (b"etag", found.tag))
+        given: Headers = (*self._headers, (b"etag", found.tag))
         if found.tag in {tag.strip().encode() for tag in header(scope, b"if-none-match").split(",")}:
             await _send(send, 304, given, b"")
         elif "gzip" in header(scope, b"accept-encoding").lower():

@@ -12,6 +12,7 @@ import ssl
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
@@ -25,6 +26,7 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.app import Gateway
 from holdfast.gateway.http.forwarded import ForwardedClients
 from holdfast.gateway.http.problems import Problem
+from holdfast.gateway.http.request_id import current_ids
 
 # Time in which the rest of a body is read and dropped after an early error response, so that the client sees the
 # response and not a reset.
@@ -241,11 +243,15 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the JSON line of a log record."""
         line: dict[str, object] = {
-            "at": round(record.created, 3),
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage()[:_CHARS_MAX],
         }
+        if ids := current_ids():
+            line["request_id"] = ids.request_id
+            if ids.trace_id:
+                line["trace_id"] = ids.trace_id
         line.update((name, _plain(value)) for name, value in vars(record).items() if name not in _STANDARD_FIELDS)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__

@@ -1,0 +1,54 @@
+"""Ids of requests and traces: taken from the client or made, returned in headers, and in every log line of the request.
+
+The id is in a context variable, so that tasks that a request starts log it too. A runner that is already working keeps
+the id of the request that started it.
+"""
+
+import re
+import secrets
+from contextvars import ContextVar
+
+import msgspec
+
+from holdfast.gateway.http.asgi import Scope
+
+_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+# W3C Trace Context, version 00: trace id and parent id must not be all zeros.
+_TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class RequestIds(msgspec.Struct, frozen=True):
+    """The id of a request, and of the trace that it is a part of; "": none."""
+
+    request_id: str
+    trace_id: str = ""
+
+
+_current: ContextVar[RequestIds | None] = ContextVar("holdfast_request_ids", default=None)
+
+
+def current_ids() -> RequestIds | None:
+    """Return the ids of the request that is being served; None outside one."""
+    return _current.get()
+
+
+def begin_request(scope: Scope) -> RequestIds:
+    """Return the ids of a request, and use them in this context. An id that is not a short word is replaced."""
+    given = _header(scope, b"x-request-id")
+    request_id = given.decode() if _ID.fullmatch(given) else f"req-{secrets.token_hex(8)}"
+    traced = _TRACEPARENT.fullmatch(_header(scope, b"traceparent"))
+    ids = RequestIds(request_id, traced[1].decode() if traced else "")
+    _current.set(ids)
+    return ids
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    values = [text for key, text in scope["headers"] if key == name]
+    return values[0] if len(values) == 1 else b""
+
+
+def id_headers(ids: RequestIds, present: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response with its ids. An upstream's own `x-request-id` stays."""
+    ours = ids.request_id.encode()
+    headers = [(b"x-holdfast-request-id", ours)]
+    return headers if b"x-request-id" in present else [*headers, (b"x-request-id", ours)]

@@ -1,0 +1,1 @@
+"""Files for operators: image, compose, manifests, unit, alerts and dashboard."""
