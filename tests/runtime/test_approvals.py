@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError
+from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import ManualClock, a_tool_call
@@ -17,6 +18,7 @@ from holdfast.testing.engines import FunctionModel, a_hold, an_engine, says
 from holdfast.types.messages import Reply, Request, Role, ToolCall, ToolOutcome, ToolResult, text_of
 from holdfast.types.records import ApprovalAnswered, ApprovalRequested, Logged, ToolSettled, ToolStarted
 from tests.crashes.test_in_process import LEASE_SECONDS
+from tests.e2e.world import at_rest
 from tests.runtime.talks import next_record
 
 
@@ -41,11 +43,16 @@ def respond(request: Request) -> Reply:
     if newest.role is Role.TOOL:
         results = [part for part in newest.parts if isinstance(part, ToolResult)]
         return says(" / ".join(text_of(result.parts) for result in results))
-    if text_of(newest.parts) == "both":
-        return says("", a_tool_call("pay", '{"amount": 5}', call_id="pay-1"), a_tool_call("lend", '{"amount": 1}', call_id="lend-1"))
-    if text_of(newest.parts).startswith("lend"):
-        return says("", a_tool_call("lend", '{"amount": 50}', call_id="lend-1"))
-    return says("", a_tool_call("pay", '{"amount": 5}', call_id="pay-1")) if text_of(newest.parts) == "pay" else says("hello")
+    pay = a_tool_call("pay", '{"amount": 5}', call_id="pay-1")
+    match text_of(newest.parts):
+        case "both":
+            return says("", pay, a_tool_call("lend", '{"amount": 1}', call_id="lend-1"))
+        case "lend a lot":
+            return says("", a_tool_call("lend", '{"amount": 50}', call_id="lend-1"))
+        case "pay":
+            return says("", pay)
+        case _:
+            return says("hello")
 
 
 async def asked(session: Session) -> holdfast.Approval:
@@ -130,15 +137,15 @@ async def test_a_request_that_nobody_answers_is_denied_in_the_end() -> None:
     bounds = Bounds(approval_seconds_max=100.0)
     model = FunctionModel(respond)
 
-    def engine() -> holdfast.Client:
-        return an_engine(model, store=store, clock=clock, bounds=bounds, tools=tools(effects.append))  # type: ignore[return-value]
+    def engine() -> Engine:
+        return an_engine(model, store=store, clock=clock, bounds=bounds, tools=tools(effects.append))
 
-    async with a_hold(engine()) as client:  # type: ignore[arg-type]
+    async with a_hold(engine()) as client:
         chat = await client.session("a")
         turn = await chat.post("pay")
         await asked(chat)
     clock.advance(101)
-    async with a_hold(engine()) as client:  # type: ignore[arg-type]
+    async with a_hold(engine()) as client:
         answer = await (await client.session("a")).wait(turn)
     assert "nobody answered the request within 100 seconds" in answer.text
     assert effects == []
@@ -152,8 +159,7 @@ async def test_a_session_that_waits_is_not_opened_again_and_again() -> None:
         chat = await client.session("a")
         await chat.post("pay")
         await asked(chat)
-        while client.working():
-            await asyncio.sleep(0)
+        await at_rest(client)
         writes = counting.writes
         for _ in range(5):
             await chat._supervisor._finish_pending("a", waits_for_lease=True)

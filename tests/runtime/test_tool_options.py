@@ -10,8 +10,11 @@ import pydantic
 import pytest
 
 import holdfast
+from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError, UsageError
-from holdfast.types.messages import Media, ToolOutcome
+from holdfast.runtime.tools.toolbox import Toolbox
+from holdfast.stores.memory import MemoryBlobs
+from holdfast.types.messages import Media, ToolCall, ToolOutcome, text_of
 from holdfast.types.records import ToolSettled
 from tests.e2e.world import records_of
 
@@ -227,11 +230,6 @@ async def test_a_session_has_its_own_set_of_tools_also_after_a_restart(tmp_path:
 
 
 async def test_a_call_of_a_tool_outside_the_set_is_told_what_there_is() -> None:
-    from holdfast.core.limits.bounds import Bounds
-    from holdfast.runtime.tools.toolbox import Toolbox
-    from holdfast.stores.memory import MemoryBlobs
-    from holdfast.types.messages import ToolCall, text_of
-
     box = Toolbox([google, sphinx], blobs=MemoryBlobs(), bounds=Bounds())
     result = await box.run(ToolCall("1", "google", "{}"), names=("sphinx",))
     assert text_of(result.parts) == "there is no tool named 'google'; available tools: sphinx"
