@@ -1,8 +1,8 @@
 """A model of your own: any object with the methods of `holdfast.ports.Model`.
 
-It yields deltas, then exactly one `Reply` or `Refusal`. Errors of its provider are yielded as a `Refusal`, never raised,
-so that the engine can recover; here the second model answers. `holdfast.testing.model_contract.ModelContract` tests a
-model of your own against all that the engine relies on.
+It yields deltas, then exactly one `Reply` or `Refusal`. Errors of its provider are yielded as a `Refusal`, never
+raised, so that the engine can recover; here the second model answers. `ModelContract` in
+`holdfast.testing.model_contract` tests a model of your own against all that the engine relies on.
 
 It prints:
 

@@ -1,7 +1,7 @@
 """A FastAPI handler that streams answers, and keeps each user's conversation. Needs fastapi and uvicorn.
 
-One client serves all requests. The client id is the browser's: a request that is repeated after a lost connection is the
-same message, and its answer is streamed again. Here the program also plays the browser, twice.
+One client serves all requests. The client id is the browser's: a request that is repeated after a lost connection is
+the same message, and its answer is streamed again. Here the program also plays the browser, twice.
 
 It prints:
 
@@ -65,7 +65,7 @@ async def main() -> None:
     """Serve on a free port, and be the browser too."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", ws="none"))
     serving = asyncio.create_task(server.serve())
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     await browse(f"http://127.0.0.1:{port}")
