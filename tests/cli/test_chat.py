@@ -9,6 +9,7 @@ import pytest
 from holdfast.cli.chat.turn_printer import VOID, PlainTurnPrinter
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.sessions.session import Event
+from holdfast.runtime.tools.tool_context import ToolProgress
 from holdfast.testing.builders import a_reply
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.messages import StopReason, Text, ToolOutcome, ToolResult
@@ -242,7 +243,7 @@ def told(*events: Event | AnyRecord, on_a_terminal: bool = True) -> str:
     stream = Screen() if on_a_terminal else io.StringIO()
     teller = PlainTurnPrinter(stream, stream)
     for event in events:
-        teller.print_event(event if isinstance(event, TextDelta | ReasoningDelta | Logged) else Logged(1, 0.0, event))
+        teller.print_event(event if isinstance(event, TextDelta | ReasoningDelta | ToolProgress | Logged) else Logged(1, 0.0, event))
     return stream.getvalue()
 
 

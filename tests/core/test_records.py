@@ -10,6 +10,7 @@ from holdfast.types.messages import Reply as ModelReply
 from holdfast.types.records import (
     AnswerLinked,
     AnyRecord,
+    ApprovalAnswered,
     CancelRequested,
     CompactionApplied,
     CompactionOutcome,
@@ -57,6 +58,7 @@ INBOX: list[AnyRecord] = [
     MessageExcluded(1, 0, is_excluded=False),
     CompactionUndone(9, GenerationStarted(1, 1, "s", 2, 1, generation=4, left=2), 7),
     ResultSubmitted(1, 4, ToolResult("c1", (Text("12 fathoms"),))),
+    ApprovalAnswered(1, 4, is_approved=False, note="not today"),
     LimitsLearned("openai:x", Learned(8_000, accepted_tokens=9, calibration=Calibration(scale=1.5, readings=2))),
     AnswerLinked("0a" * 16, "dropin:a-1~2", "dropin:a-1", 4, '{"role":"developer"}', "0b" * 16, is_held=False),
 ]
@@ -102,7 +104,7 @@ def test_an_input_is_owed_an_outcome_until_it_has_one() -> None:
 
 
 def test_records_of_a_turn_name_it_and_the_others_do_not() -> None:
-    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None, None, 1, None, None]
+    assert [turn_of(record) for record in INBOX] == [None, None, 1, None, None, None, None, None, 1, 1, None, None]
     belonging = {turn_of(record) for record in (*TOLD, *WORK_RECORDS.values()) if type(record) is not CompactionSettled}
     assert belonging == {1}
     assert [turn_of(record) for record in (CompactionSettled(1, CompactionOutcome.APPLIED), SEALED)] == [None, None]

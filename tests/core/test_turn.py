@@ -16,6 +16,7 @@ from holdfast.types.messages import Effort, Text
 from holdfast.types.records import (
     Abandonment,
     AnyRecord,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptStarted,
     CancelRequested,
@@ -29,6 +30,7 @@ from holdfast.types.records import (
     NoticePosted,
     Outcome,
     OutputMasked,
+    OutputRefused,
     PartReplaced,
     ReasoningDropped,
     RungFinished,
@@ -174,6 +176,8 @@ WORK_RECORDS: dict[type[AnyRecord], WorkRecord] = {
     for record in (
         TurnStarted(1),
         AttemptStarted(1, 1, "m"),
+        OutputRefused(1, "Not a place."),
+        ApprovalRequested(1, "call-1", "pay", "{}"),
         a_reply(),
         failed(FaultKind.TRANSIENT),
         AttemptAbandoned(1, 1, Abandonment.INTERRUPTED),

@@ -23,6 +23,8 @@ from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -48,6 +50,7 @@ from holdfast.types.records import (
     Outcome,
     OutputClamped,
     OutputMasked,
+    OutputRefused,
     ParameterDropped,
     PartReplaced,
     PayloadStored,
@@ -74,6 +77,7 @@ from holdfast.types.records import (
     UsageTotalled,
     WindowWarned,
 )
+from holdfast.types.settings import OutputSpec, Settings
 from tests.golden.blobs import NOTES_REF, PICTURE_REF
 
 # Every kind of text that JSON may spell in more than one way.
@@ -160,15 +164,37 @@ _GENERATION = GenerationStarted(
     pins_left=(1, 4),
 )
 
+_SETTINGS = Settings(
+    temperature=0.5,
+    top_p=0.9,
+    stop=("END",),
+    seed=7,
+    output_tokens_max=1_000,
+    tool_choice="required",
+    parallel_tool_calls=False,
+    effort="low",
+    verbosity="high",
+    service_tier="flex",
+    metadata={"team": "north"},
+    extra={"top_k": 4, "nested": {"a": [1, None, True]}},
+)
+
 # Inbox.
 _ASKED: tuple[AnyRecord, ...] = (
-    SessionConfigured("test:deep", "Be brief.", (ToolSpec("sound", "Sound the depth.", '{"type":"object"}'),)),
-    InputAdmitted((_TEXT, _LARGE, _MEDIA), "message-1", 12, (NOTES_REF,)),
+    SessionConfigured(
+        "test:deep",
+        "Be brief.",
+        (ToolSpec("sound", "Sound the depth.", '{"type":"object"}'),),
+        _SETTINGS,
+        ("sound", "steer"),
+    ),
+    InputAdmitted((_TEXT, _LARGE, _MEDIA), "message-1", 12, (NOTES_REF,), _SETTINGS, OutputSpec("place", "{}")),
     CancelRequested(4),
     CompactionRequested(Trigger.DEBT, "the depths", 17),
     MessagePinned(4, is_pinned=False),
     MessageExcluded(5, 1, is_excluded=False, turn=4, why="content_policy"),
     ResultSubmitted(4, 6, _RESULT),
+    ApprovalAnswered(4, 9, is_approved=False, note="Not today."),
     LimitsLearned("openai-chat:https://api.example/v1:deep", _LEARNED),
     AnswerLinked(
         "0a" * 16, "dropin:a-1~2", "dropin:a-1", 4, '{"role":"developer","content":"x"}', "0b" * 16, is_held=False
@@ -218,6 +244,8 @@ _CHANGED: tuple[AnyRecord, ...] = (
     ParameterDropped(4, "max_tokens", "not supported with this model"),
     OutputClamped(4, 1_024),
     OutputMasked(4, 9),
+    OutputRefused(4, "Not a place."),
+    ApprovalRequested(4, "call-1", "sound", '{"place": 1}'),
     PartReplaced(4, 1, 2, _TEXT, "media_overflow"),
     PartReplaced(4, 1, 2, _MEDIA, "media_overflow"),
     RungFinished(4, Rung.DIGEST, RungResult.UNCHANGED),
@@ -260,6 +288,7 @@ MINIMAL: tuple[AnyRecord, ...] = (
     MessagePinned(1),
     MessageExcluded(1),
     ResultSubmitted(1, 2, _PLAIN_RESULT),
+    ApprovalAnswered(1, 2, is_approved=True),
     LimitsLearned("i", Learned()),
     AnswerLinked("a", "s", "f", 1),
     ClientCompacted(),
@@ -288,6 +317,8 @@ MINIMAL: tuple[AnyRecord, ...] = (
     ParameterDropped(1, "p"),
     OutputClamped(1, 1),
     OutputMasked(1, 1),
+    OutputRefused(1, ""),
+    ApprovalRequested(1, "c", "t", ""),
     PartReplaced(1, 1, 0, Text(""), "w"),
     RungFinished(0, Rung.MASK, RungResult.CHANGED),
     CompactionSettled(1, CompactionOutcome.APPLIED),

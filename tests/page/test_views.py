@@ -16,6 +16,8 @@ from holdfast.types.records import (
     Abandonment,
     AnswerLinked,
     AnyRecord,
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
@@ -40,6 +42,7 @@ from holdfast.types.records import (
     Outcome,
     OutputClamped,
     OutputMasked,
+    OutputRefused,
     ParameterDropped,
     PartReplaced,
     PayloadStored,
@@ -63,6 +66,7 @@ from holdfast.types.records import (
     UsageTotalled,
     WindowWarned,
 )
+from holdfast.types.settings import Settings
 from tests.page.pages import Browsing, a_program, at
 from tests.page.story import a_storied_model, tell_story
 
@@ -79,6 +83,8 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     UsageTotalled(1_000, ()),
     SessionConfigured(),
     SessionConfigured("sim", "be brief " * 200, (ToolSpec("depth", "", "{}"),)),
+    SessionConfigured(settings=Settings(temperature=0.5, effort="low"), tool_names=("depth",)),
+    SessionConfigured(tool_names=()),
     InputAdmitted((Text("hello"), Media(BLOB, "image/png", "a.png", 10, 20), LargeText(BLOB, "head", "b.txt"))),
     CancelRequested(7),
     AnswerLinked("digest", "telegram:42", "family", 4),
@@ -105,6 +111,11 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     ToolStarted(1, "call-1", "depth"),
     ToolStarted(1, "call-1", "depth", reply=4),
     ToolInterrupted(1, "call-1"),
+    OutputRefused(1, "Not a place."),
+    ApprovalRequested(1, "call-1", "pay", '{"amount": 5}'),
+    ApprovalAnswered(1, 9, is_approved=True),
+    ApprovalAnswered(1, 9, is_approved=False, note="not today"),
+    ToolSettled(1, ToolResult("call-1", (), ToolOutcome.DENIED)),
     ToolSettled(1, ToolResult("call-1", (), ToolOutcome.TIMED_OUT)),
     RungStarted(1, Rung.BACKOFF, FaultKind.RATE_LIMIT, 1.5),
     RungStarted(0, Rung.SUMMARISE, None),

@@ -1,4 +1,4 @@
-"""An MCP server over standard input and output, for the tests of the client. Its argument is a folder for its effects."""
+"""An MCP server over standard input and output, for tests. Its argument is a folder for its effects."""
 
 import base64
 import os

@@ -202,7 +202,7 @@ WRONG: list[tuple[Callable[..., object], str]] = [
         _opaque,
         (
             f"tool _opaque, parameter 'thing': its type {Opaque} cannot be described in JSON; use str, int, float, "
-            "bool, list, dict, Literal, an enum, a dataclass or a msgspec.Struct"
+            "bool, list, dict, Literal, an enum, a dataclass, a msgspec.Struct or a pydantic model"
         ),
     ),
     (

@@ -129,26 +129,18 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         recall = Recall(records, content, tuning.bounds)
         calls = CallOptions(deps, approve or never)
         served = await _open_mcp(mcp, stack)
+        toolbox = Toolbox([*tools, *served], blobs=content, bounds=tuning.bounds, for_sessions=(recall,), calls=calls)
         engine = Engine(
             store=records,
             blobs=content,
-            clock=SystemClock(),
-            toolbox=Toolbox(
-                [*tools, *served], blobs=content, bounds=tuning.bounds, for_sessions=(recall,), calls=calls
-            ),
+            toolbox=toolbox,
             models=model_list.models,
             settings=model_list.settings,
             system=system if callable(system) else lambda: system,
             learning=Learning(records),
-            live=Live(),
-            bounds=tuning.bounds,
-            deadlines=tuning.deadlines,
             archive=opened_archive,
-            sealing=tuning.sealing,
-            retention_days=None if tuning.retention_days is None else check_days(tuning.retention_days),
-            summary_deadlines=tuning.summary_deadlines,
             images=PillowImages(content),
-            observe=tuning.observe,
+            **_tuned(tuning),
         )
         supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
@@ -157,6 +149,20 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         client = Client(engine, supervisor)
         stack.push_async_callback(client.close_interfaces)
         yield client
+
+
+def _tuned(tuning: Tuning) -> dict[str, Any]:
+    """Return the fields of an engine that the tuning sets, and those that every process has of its own."""
+    return {
+        "clock": SystemClock(),
+        "live": Live(),
+        "bounds": tuning.bounds,
+        "deadlines": tuning.deadlines,
+        "summary_deadlines": tuning.summary_deadlines,
+        "sealing": tuning.sealing,
+        "retention_days": None if tuning.retention_days is None else check_days(tuning.retention_days),
+        "observe": tuning.observe,
+    }
 
 
 async def _open_mcp(servers: Sequence[MCPServer], stack: AsyncExitStack) -> Sequence[Tool]:

@@ -18,6 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.gateway.api import (
     appending,
+    approvals,
     doctor,
     history,
     layers,
@@ -214,6 +215,22 @@ ROUTES: tuple[Route, ...] = (
         "Submit the result of a client tool call.",
         schemas.Submitted,
         body=schemas.SubmitResult,
+        errors=_WRITING,
+    ),
+    Route(
+        "GET",
+        "/sessions/{key}/approvals",
+        approvals.list_approvals,
+        "List the tool calls that wait for an approval.",
+        approvals.Approvals,
+    ),
+    Route(
+        "POST",
+        "/sessions/{key}/approvals",
+        approvals.answer_approval,
+        "Approve or deny a tool call.",
+        schemas.Submitted,
+        body=approvals.AnswerApproval,
         errors=_WRITING,
     ),
     Route(

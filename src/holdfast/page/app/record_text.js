@@ -75,7 +75,9 @@ const SENTENCES = {
   SessionConfigured: (r) => {
     const system = r.system == null ? "no system text of its own" : `a system text of ${count(r.system.length)} characters`;
     const tools = r.tools?.length ? `, tools run by a client: ${r.tools.map((/** @type {any} */ one) => one.name).join(", ")}` : "";
-    return `settings: model ${r.model || "of the process"}, ${system}${tools}`;
+    const own = r.tool_names == null ? "" : `, tools of the process: ${r.tool_names.join(", ") || "none"}`;
+    const settings = r.settings == null ? "" : `, ${JSON.stringify(r.settings)}`;
+    return `settings: model ${r.model || "of the process"}, ${system}${tools}${own}${settings}`;
   },
   CancelRequested: (r) => `cancel of turn ${r.turn} requested`,
   CompactionRequested: (r) => `compaction requested (${TRIGGERS[r.trigger ?? "person"]})${r.focus ? `, keeping: ${r.focus}` : ""}`,

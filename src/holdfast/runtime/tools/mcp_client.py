@@ -108,7 +108,7 @@ class Connection:
                 break
         wanted = self.server.tools
         if wanted is not None and (missing := set(wanted) - {one.name for one in listed}):
-            raise UsageError(f"MCP server {self.server.name!r} has no tool {sorted(missing)[0]!r}")
+            raise UsageError(f"MCP server {self.server.name!r} has no tool {min(missing)!r}")
         return [one for one in listed if wanted is None or one.name in wanted]
 
     async def call(self, work: "Callable[[ClientSession], Awaitable[Result]]") -> Result:
@@ -139,9 +139,10 @@ class Connection:
         self._stop = asyncio.Event()
         # Its own task: the SDK's scopes must be left by the task that entered them.
         self._task = asyncio.create_task(self._hold(ready, self._stop), name=f"mcp {self.server.name}")
+        either: list[asyncio.Future[Any]] = [ready, self._task]
         try:
             async with asyncio.timeout(START_SECONDS):
-                await asyncio.wait([ready, self._task], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             self._task.cancel()
         if not ready.done():
@@ -158,7 +159,7 @@ class Connection:
 
         async with AsyncExitStack() as stack:
             # Messages of servers may hold anything, and would fill the terminal.
-            discarded = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, ASYNC230 - no disk
+            discarded = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, ASYNC230, SIM115 - no disk
             streams = await stack.enter_async_context(_transport(self.server, discarded))
             # The SDK does not say when a server is gone, so what it sends passes through here.
             sender, receiver = anyio.create_memory_object_stream[Any](0)
@@ -278,8 +279,8 @@ async def _once(connection: Connection, work: "Callable[[ClientSession], Awaitab
     except _LostError:
         pass
     raise RetryLaterError(
-        f"outcome unknown: the connection to the MCP server {connection.server.name} was lost while the call ran. It may "
-        "or may not have had its effect and was not repeated. Check before you call it again"
+        f"outcome unknown: the connection to the MCP server {connection.server.name} was lost while the call ran. It "
+        "may or may not have had its effect and was not repeated. Check before you call it again"
     )
 
 

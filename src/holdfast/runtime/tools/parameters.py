@@ -77,7 +77,7 @@ def encode_hook(value: object) -> object:
     """Encode a pydantic model in a result."""
     if is_model_class(type(value)):
         return value.model_dump(mode="json")  # type: ignore[attr-defined]  # a model of pydantic
-    raise NotImplementedError(f"{type(value)} has no JSON form")
+    raise NotImplementedError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 def schema_hook(wanted: type) -> dict[str, Any]:

@@ -285,7 +285,7 @@ class Toolbox:
 
     async def needs_approval(self, call: ToolCall, *, session: str) -> bool:
         """Return whether a call waits for an approval. A function that fails to say so counts as yes."""
-        one = self._tools.get(call.name)
+        one: object = self._tools.get(call.name)
         try:
             if isinstance(one, ApprovedTool) and one.needs_approval(call.arguments):
                 return True
