@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     )
     from holdfast.ports import Attachment, ListedSession, ReasoningDelta, SessionInfo, TextDelta
     from holdfast.runtime.engine.compaction import Preview
+    from holdfast.runtime.sessions.agents import Agent
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.branches import Branch
     from holdfast.runtime.sessions.client import Client
+    from holdfast.runtime.sessions.context import Context
     from holdfast.runtime.sessions.labels import Labels
+    from holdfast.runtime.sessions.memory import Memory, Note
     from holdfast.runtime.sessions.session import Answer, Event, Session
     from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 # Module of each public name.
 _HOMES = {
+    "Agent": "runtime.sessions.agents",
     "Answer": "runtime.sessions.session",
     "Attachment": "ports",
     "BadInputError": "errors",
@@ -47,6 +51,7 @@ _HOMES = {
     "Event": "runtime.sessions.session",
     "Classification": "core.faults.public",
     "Client": "runtime.sessions.client",
+    "Context": "runtime.sessions.context",
     "HoldfastError": "errors",
     "Labels": "runtime.sessions.labels",
     "LargeText": "types.messages",
@@ -54,7 +59,9 @@ _HOMES = {
     "ListedSession": "ports",
     "Logged": "types.records",
     "Media": "types.messages",
+    "Memory": "runtime.sessions.memory",
     "Message": "types.messages",
+    "Note": "runtime.sessions.memory",
     "OperatorError": "errors",
     "Preview": "runtime.engine.compaction",
     "ReasoningDelta": "ports",
@@ -83,6 +90,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Agent",
     "Answer",
     "Appended",
     "Attachment",
@@ -92,6 +100,7 @@ __all__ = [
     "Classification",
     "Client",
     "ConflictError",
+    "Context",
     "Deadlines",
     "Draft",
     "Event",
@@ -102,7 +111,9 @@ __all__ = [
     "ListedSession",
     "Logged",
     "Media",
+    "Memory",
     "Message",
+    "Note",
     "OperatorError",
     "Preview",
     "Reasoning",

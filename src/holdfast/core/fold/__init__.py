@@ -88,13 +88,15 @@ __all__ = [
 
 # Exclusions in force. The oldest belong to summarised messages; each takes some 60 bytes of the snapshot.
 EXCLUDED_MAX = 10_000
+# Agents that a session can be handed back to. More is a loop.
+HANDOFFS_MAX = 20
 
 
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return the session state after an inbox record."""
     match record:
-        case SessionConfigured(model=model, system=system, tools=tools):
-            return replace(turn, model=model, system=system, tools=tools)
+        case SessionConfigured():
+            return _configure(turn, record)
         case SessionLabelled():
             return replace(turn, labels=record)
         case InputAdmitted():
@@ -130,6 +132,23 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return turn
         case _:
             assert_never(record)
+
+
+def _configure(turn: Turn, record: SessionConfigured) -> Turn:
+    handed_over = turn.handed_over
+    if record.is_return:
+        handed_over = handed_over[:-1]
+    elif record.agent and record.agent != turn.agent:
+        handed_over = (*handed_over, SessionConfigured(turn.model, turn.system, turn.tools, turn.agent))
+    agent = record.agent if record.agent or record.is_return else turn.agent
+    return replace(
+        turn,
+        model=record.model,
+        system=record.system,
+        tools=record.tools,
+        agent=agent,
+        handed_over=handed_over[-HANDOFFS_MAX:],
+    )
 
 
 def _change_conversation(turn: Turn, seq: int, record: MessageAppended | MessagesRetracted) -> Turn:

@@ -15,6 +15,7 @@ from holdfast.types.records import (
     MessageExcluded,
     ParameterDropped,
     PartReplaced,
+    SessionConfigured,
     SessionLabelled,
     Trigger,
 )
@@ -134,6 +135,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     system: str | None = None
     tools: tuple[ToolSpec, ...] = ()
+    # The agent at work, and the configurations of those that handed the session over, oldest first.
+    agent: str = ""
+    handed_over: tuple[SessionConfigured, ...] = ()
     # Labels of the session, and the beginning of its first message, of which a title is made.
     labels: SessionLabelled | None = None
     opening: str = ""

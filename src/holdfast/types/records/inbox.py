@@ -16,6 +16,9 @@ class SessionConfigured(Record, frozen=True):
     system: str | None = None
     # Tools that a client runs: it reads their calls from the log and submits the results.
     tools: tuple[ToolSpec, ...] = ()
+    # The agent that the session was handed to; "": its first one. True: it was handed back.
+    agent: str = ""
+    is_return: bool = False
 
 
 class SessionLabelled(Record, frozen=True):
