@@ -162,7 +162,13 @@ _GENERATION = GenerationStarted(
 
 # Inbox.
 _ASKED: tuple[AnyRecord, ...] = (
-    SessionConfigured("test:deep", "Be brief.", (ToolSpec("sound", "Sound the depth.", '{"type":"object"}'),), "pilot", is_return=True),
+    SessionConfigured(
+        "test:deep",
+        "Be brief.",
+        (ToolSpec("sound", "Sound the depth.", '{"type":"object"}'),),
+        "pilot",
+        is_return=True,
+    ),
     InputAdmitted((_TEXT, _LARGE, _MEDIA), "message-1", 12, (NOTES_REF,)),
     CancelRequested(4),
     CompactionRequested(Trigger.DEBT, "the depths", 17),

@@ -170,6 +170,7 @@ DEFAULT_MODEL = "sim"
 
 model_option = click.option(
     "--model",
+    "-m",
     "models",
     multiple=True,
     metavar="REF",

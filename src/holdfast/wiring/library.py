@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.integrity.segments import Sealing
 from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.errors import UsageError
-from holdfast.ports import Archive, Attachment, Blobs, Log, Model, Tool
+from holdfast.ports import Archive, Attachment, Blobs, Log, Model, SessionTool, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine, unobserved
 from holdfast.runtime.engine.learning import Learning
@@ -113,7 +113,7 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         stack.push_async_callback(records.close)
         recall = Recall(records, content, tuning.bounds)
         agent_tools, memory_tools = [AgentTool(agent) for agent in agents], memory_tools_of(memory)
-        built_in = (recall, *agent_tools, *memory_tools)
+        built_in: tuple[SessionTool, ...] = (recall, *agent_tools, *memory_tools)
         engine = Engine(
             store=records,
             blobs=content,

@@ -39,6 +39,7 @@ _TUNING = wiring.Tuning(adopts=False, grace_seconds=1.0)
 @click.argument("message", nargs=-1)
 @click.option(
     "--session",
+    "-s",
     "key",
     default="default",
     show_default=True,
@@ -52,6 +53,7 @@ _TUNING = wiring.Tuning(adopts=False, grace_seconds=1.0)
 @click.option("--system", metavar="TEXT", help="System text; stored with the session.")
 @click.option(
     "--attach",
+    "-a",
     "attachments",
     multiple=True,
     type=click.Path(path_type=Path),

@@ -20,6 +20,7 @@ from holdfast.gateway.api import (
     appending,
     doctor,
     history,
+    listing,
     messages,
     report_schemas,
     schemas,
@@ -44,10 +45,11 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/sessions",
-        sessions.list_sessions,
-        "List the sessions of this key, ordered by session key, with activity and usage of budgets.",
-        schemas.Sessions,
-        query=schemas.SessionsQuery,
+        listing.list_sessions,
+        "List the sessions of this key with labels, activity and usage of budgets, by key or newest change first.",
+        listing.SessionList,
+        query=listing.ListQuery,
+        errors=(BadInputError,),
     ),
     Route(
         "PUT",
@@ -374,6 +376,7 @@ ROUTES: tuple[Route, ...] = (
         errors=(StoreFullError, BadInputError),
         takes_bytes=True,
     ),
+    *listing.ROUTES,
 )
 
 

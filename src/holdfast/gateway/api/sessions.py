@@ -203,17 +203,6 @@ _SEARCHED_AT_ONCE = 4
 _LOOKUP_SESSIONS = 1_000
 
 
-async def list_sessions(context: RequestContext) -> schemas.Sessions:
-    """Return a page of this key's sessions."""
-    query = context.query(schemas.SessionsQuery)
-    context.check_length("the text to match", query.match, context.state.bounds.query_chars_max)
-    limit = min(query.limit, context.state.bounds.page_max)
-    found, following = await context.tenant.sessions(
-        context.state.client, after=query.after, limit=limit, match=query.match
-    )
-    return schemas.Sessions(await context.state.statuses.summaries(found), following)
-
-
 async def search_all(context: RequestContext) -> schemas.HitsOfAll:
     """Search all sessions of this key until the timeout."""
     query, bounds = context.query(schemas.SearchQuery), context.state.bounds
