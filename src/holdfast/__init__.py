@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.core.faults.public import Classification, classify
+    from holdfast.core.fold.session_state import Turn
     from holdfast.core.limits.bounds import Bounds, Deadlines
+    from holdfast.core.limits.fit import Sizes
+    from holdfast.core.limits.prices import Spent
     from holdfast.errors import (
         BadInputError,
         ConflictError,
@@ -22,22 +25,50 @@ if TYPE_CHECKING:
         TurnFailedError,
         UsageError,
     )
-    from holdfast.ports import Attachment, ListedSession, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.ports import (
+        Attachment,
+        Hit,
+        ListedSession,
+        ReasoningDelta,
+        SessionFilter,
+        SessionInfo,
+        SessionOrder,
+        SessionPage,
+        TextDelta,
+    )
     from holdfast.runtime.engine.compaction import Preview
+    from holdfast.runtime.engine.live import LiveDelta
     from holdfast.runtime.sessions.agents import Agent
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.branches import Branch
     from holdfast.runtime.sessions.client import Client
     from holdfast.runtime.sessions.context import Context
+    from holdfast.runtime.sessions.delete import Deleted, DeletedAll
     from holdfast.runtime.sessions.labels import Labels
     from holdfast.runtime.sessions.memory import Memory, Note
     from holdfast.runtime.sessions.session import Answer, Event, Session
+    from holdfast.runtime.sessions.transfer import Copied
     from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
+    from holdfast.runtime.tools.recall import Page
     from holdfast.types.limits import Limits
-    from holdfast.types.messages import LargeText, Media, Message, Reasoning, Role, Text, ToolCall, ToolResult
-    from holdfast.types.records import Logged
+    from holdfast.types.messages import (
+        BlobRef,
+        LargeText,
+        Media,
+        Message,
+        Reasoning,
+        Role,
+        Text,
+        ToolCall,
+        ToolResult,
+        ToolSpec,
+        Usage,
+    )
+    from holdfast.types.records import CompactionSettled, Logged
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
+
+    __version__: str
 
 # Module of each public name.
 _HOMES = {
@@ -82,6 +113,22 @@ _HOMES = {
     "ToolResult": "types.messages",
     "Reasoning": "types.messages",
     "ConflictError": "errors",
+    "BlobRef": "types.messages",
+    "CompactionSettled": "types.records",
+    "Copied": "runtime.sessions.transfer",
+    "Deleted": "runtime.sessions.delete",
+    "DeletedAll": "runtime.sessions.delete",
+    "Hit": "ports",
+    "LiveDelta": "runtime.engine.live",
+    "Page": "runtime.tools.recall",
+    "SessionFilter": "ports",
+    "SessionOrder": "ports",
+    "SessionPage": "ports",
+    "Sizes": "core.limits.fit",
+    "Spent": "core.limits.prices",
+    "ToolSpec": "types.messages",
+    "Turn": "core.fold.session_state",
+    "Usage": "types.messages",
     "ask": "wiring",
     "classify": "core.faults.public",
     "open": "wiring",
@@ -95,40 +142,56 @@ __all__ = [
     "Appended",
     "Attachment",
     "BadInputError",
+    "BlobRef",
     "Bounds",
     "Branch",
     "Classification",
     "Client",
+    "CompactionSettled",
     "ConflictError",
     "Context",
+    "Copied",
     "Deadlines",
+    "Deleted",
+    "DeletedAll",
     "Draft",
     "Event",
+    "Hit",
     "HoldfastError",
     "Labels",
     "LargeText",
     "Limits",
     "ListedSession",
+    "LiveDelta",
     "Logged",
     "Media",
     "Memory",
     "Message",
     "Note",
     "OperatorError",
+    "Page",
     "Preview",
     "Reasoning",
     "ReasoningDelta",
     "RetryLaterError",
     "Role",
     "Session",
+    "SessionFilter",
     "SessionInfo",
+    "SessionOrder",
+    "SessionPage",
+    "Sizes",
+    "Spent",
     "StoredMessage",
     "Text",
     "TextDelta",
     "ToolCall",
     "ToolResult",
+    "ToolSpec",
     "Tuning",
+    "Turn",
     "TurnFailedError",
+    "Usage",
     "UsageError",
     "View",
     "ask",
@@ -143,9 +206,14 @@ if not TYPE_CHECKING:
     # Hidden from type checkers: with `__getattr__` they would accept any misspelt name.
     def __getattr__(name: str) -> object:
         """Import a public name on first use."""
+        if name == "__version__":
+            # Read on use: the metadata of packages is slow to load.
+            found: object = import_module("importlib.metadata").version("holdfast")
+            globals()[name] = found
+            return found
         if name not in _HOMES:
             raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-        found: object = getattr(import_module(f"holdfast.{_HOMES[name]}"), name)
+        found = getattr(import_module(f"holdfast.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
 
