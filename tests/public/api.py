@@ -1,7 +1,7 @@
 """The public API as text: every exported name with its fields, methods and signatures.
 
-`python -m tests.public.api` writes it to `api.txt` beside this file. A change of it is a decision: review the difference,
-because users' programs depend on it.
+`python -m tests.public.api` writes it to `api.txt` beside this file. A change of it is a decision: review the
+difference, because users' programs depend on it.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -64,9 +64,8 @@ def members_of(found: type) -> dict[str, Any]:
             continue
         for name, member in vars(base).items():
             is_field = issubclass(found, msgspec.Struct | enum.Enum) and not callable(member)
-            if (not name.startswith("_") and not inspect.ismemberdescriptor(member) and not is_field) or (
-                isinstance(member, property) and not name.startswith("_")
-            ):
+            is_member = isinstance(member, property) or not (inspect.ismemberdescriptor(member) or is_field)
+            if is_member and not name.startswith("_"):
                 members[name] = member
     return members
 
@@ -83,15 +82,7 @@ def _signature(member: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return _ADDRESS.sub("", _MODULES.sub("", text.replace("'", "")))
-
-
-def hints_of(member: Any) -> dict[str, Any]:
-    """Return the types in a signature."""
-    try:
-        return get_type_hints(member)
-    except (NameError, TypeError):
-        return {}
+    return _ADDRESS.sub("", _MODULES.sub("", text))
 
 
 if __name__ == "__main__":

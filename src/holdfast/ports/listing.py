@@ -70,5 +70,6 @@ class SessionPage(msgspec.Struct, frozen=True):
     A page may be shorter than its limit and have a next one: a list reads a bounded number of rows.
     """
 
+    # The rows, in the order of the list.
     sessions: list[ListedSession]
     next: str | None = None

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 class Tuning(msgspec.Struct, frozen=True):
     """Advanced settings; the defaults suit most programs."""
 
+    # Limits of everything that could grow, and deadlines of model calls.
     bounds: Bounds = Bounds()
     deadlines: Deadlines = Deadlines()
     # Rules for moving old records into the archive; None: never.

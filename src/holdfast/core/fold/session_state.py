@@ -124,6 +124,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """The session state after the records up to `seq`."""
 
     seq: int = 0
+    # External work that a restart must close.
     in_flight: InFlight = InFlight.REST
     # Inputs admitted and not started; cancelled inputs. By seq, in order.
     waiting: tuple[int, ...] = ()

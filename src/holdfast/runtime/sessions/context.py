@@ -29,6 +29,7 @@ _SHARES = (1.0, 0.75, 0.5, 0.25)
 class Context(msgspec.Struct, frozen=True):
     """The messages that a model would be shown, within a budget of tokens."""
 
+    # The system text, which is not one of the messages.
     system: str
     messages: tuple[Message, ...]
     # Tools of the session and of this process.

@@ -54,6 +54,7 @@ Event: TypeAlias = TextDelta | ReasoningDelta | Logged
 class Answer(msgspec.Struct, frozen=True):
     """The answer to a message: the model's last reply, with notices and cost."""
 
+    # The text of the reply.
     text: str
     # Its turn: the seq of the input.
     turn: int
