@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.core.faults.public import Classification, classify
+    from holdfast.core.fold.session_state import Turn
     from holdfast.core.limits.bounds import Bounds, Deadlines
+    from holdfast.core.limits.fit import Sizes
+    from holdfast.core.limits.prices import Spent
     from holdfast.errors import (
         BadInputError,
         ConflictError,
@@ -23,27 +26,59 @@ if TYPE_CHECKING:
         UsageError,
     )
     from holdfast.models.reference import Model
-    from holdfast.ports import Attachment, ListedSession, ReasoningDelta, SessionInfo, TextDelta
+    from holdfast.ports import (
+        Attachment,
+        Hit,
+        ListedSession,
+        ReasoningDelta,
+        SessionFilter,
+        SessionInfo,
+        SessionOrder,
+        SessionPage,
+        TextDelta,
+    )
     from holdfast.runtime.engine.compaction import Preview
+    from holdfast.runtime.engine.live import LiveDelta
+    from holdfast.runtime.sessions.agents import Agent
     from holdfast.runtime.sessions.answers import Answer, OutputAnswer
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.branches import Branch
     from holdfast.runtime.sessions.client import Client
+    from holdfast.runtime.sessions.context import Context
+    from holdfast.runtime.sessions.delete import Deleted, DeletedAll
     from holdfast.runtime.sessions.labels import Labels
+    from holdfast.runtime.sessions.memory import Memory, Note
     from holdfast.runtime.sessions.session import Event, Session
+    from holdfast.runtime.sessions.transfer import Copied
     from holdfast.runtime.sessions.view import View
     from holdfast.runtime.tools.function_tool import tool
     from holdfast.runtime.tools.mcp_server import MCPServer
+    from holdfast.runtime.tools.recall import Page
     from holdfast.runtime.tools.tool_context import ToolContext, ToolProgress
     from holdfast.runtime.tools.tool_runs import Approval
     from holdfast.types.limits import Limits
-    from holdfast.types.messages import LargeText, Media, Message, Reasoning, Role, Text, ToolCall, ToolResult, ToolSpec
-    from holdfast.types.records import Logged
+    from holdfast.types.messages import (
+        BlobRef,
+        LargeText,
+        Media,
+        Message,
+        Reasoning,
+        Role,
+        Text,
+        ToolCall,
+        ToolResult,
+        ToolSpec,
+        Usage,
+    )
+    from holdfast.types.records import CompactionSettled, Logged
     from holdfast.types.settings import Settings
     from holdfast.wiring import Tuning, ask, open  # noqa: A004 - `holdfast.open()` reads as it should
 
+    __version__: str
+
 # Module of each public name.
 _HOMES = {
+    "Agent": "runtime.sessions.agents",
     "Answer": "runtime.sessions.answers",
     "Approval": "runtime.tools.tool_runs",
     "Attachment": "ports",
@@ -54,6 +89,7 @@ _HOMES = {
     "Event": "runtime.sessions.session",
     "Classification": "core.faults.public",
     "Client": "runtime.sessions.client",
+    "Context": "runtime.sessions.context",
     "HoldfastError": "errors",
     "Labels": "runtime.sessions.labels",
     "LargeText": "types.messages",
@@ -62,8 +98,10 @@ _HOMES = {
     "Logged": "types.records",
     "MCPServer": "runtime.tools.mcp_server",
     "Media": "types.messages",
+    "Memory": "runtime.sessions.memory",
     "Message": "types.messages",
     "Model": "models.reference",
+    "Note": "runtime.sessions.memory",
     "OperatorError": "errors",
     "OutputAnswer": "runtime.sessions.answers",
     "Preview": "runtime.engine.compaction",
@@ -89,6 +127,21 @@ _HOMES = {
     "ToolResult": "types.messages",
     "Reasoning": "types.messages",
     "ConflictError": "errors",
+    "BlobRef": "types.messages",
+    "CompactionSettled": "types.records",
+    "Copied": "runtime.sessions.transfer",
+    "Deleted": "runtime.sessions.delete",
+    "DeletedAll": "runtime.sessions.delete",
+    "Hit": "ports",
+    "LiveDelta": "runtime.engine.live",
+    "Page": "runtime.tools.recall",
+    "SessionFilter": "ports",
+    "SessionOrder": "ports",
+    "SessionPage": "ports",
+    "Sizes": "core.limits.fit",
+    "Spent": "core.limits.prices",
+    "Turn": "core.fold.session_state",
+    "Usage": "types.messages",
     "ask": "wiring",
     "classify": "core.faults.public",
     "open": "wiring",
@@ -97,39 +150,56 @@ _HOMES = {
 }
 
 __all__ = [
+    "Agent",
     "Answer",
     "Appended",
     "Approval",
     "Attachment",
     "BadInputError",
+    "BlobRef",
     "Bounds",
     "Branch",
     "Classification",
     "Client",
+    "CompactionSettled",
     "ConflictError",
+    "Context",
+    "Copied",
     "Deadlines",
+    "Deleted",
+    "DeletedAll",
     "Draft",
     "Event",
+    "Hit",
     "HoldfastError",
     "Labels",
     "LargeText",
     "Limits",
     "ListedSession",
+    "LiveDelta",
     "Logged",
     "MCPServer",
     "Media",
+    "Memory",
     "Message",
     "Model",
+    "Note",
     "OperatorError",
     "OutputAnswer",
+    "Page",
     "Preview",
     "Reasoning",
     "ReasoningDelta",
     "RetryLaterError",
     "Role",
     "Session",
+    "SessionFilter",
     "SessionInfo",
+    "SessionOrder",
+    "SessionPage",
     "Settings",
+    "Sizes",
+    "Spent",
     "StoredMessage",
     "Text",
     "TextDelta",
@@ -139,7 +209,9 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "Tuning",
+    "Turn",
     "TurnFailedError",
+    "Usage",
     "UsageError",
     "View",
     "ask",
@@ -154,9 +226,14 @@ if not TYPE_CHECKING:
     # Hidden from type checkers: with `__getattr__` they would accept any misspelt name.
     def __getattr__(name: str) -> object:
         """Import a public name on first use."""
+        if name == "__version__":
+            # Read on use: the metadata of packages is slow to load.
+            found: object = import_module("importlib.metadata").version("holdfast")
+            globals()[name] = found
+            return found
         if name not in _HOMES:
             raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-        found: object = getattr(import_module(f"holdfast.{_HOMES[name]}"), name)
+        found = getattr(import_module(f"holdfast.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
 

@@ -10,7 +10,7 @@ thread; in a coroutine, `await client.call(client.client.…)` waits without blo
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
-from holdfast.adapters.blocking import Client, Session
+from holdfast.adapters.blocking import Client, Memory, Session
 from holdfast.wiring import open as open_async
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.sessions.client import Client as AsyncClient
 
-__all__ = ["Client", "Session", "open"]
+__all__ = ["Client", "Memory", "Session", "open"]
 
 _P = ParamSpec("_P")
 

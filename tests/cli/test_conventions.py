@@ -137,6 +137,12 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
     "backup": ("{folder}/copy.db",),
     "restore": ("{backup}", "--store", "{folder}/restored.db"),
     "cancel": ("telegram:42",),
+    "rename": ("telegram:42", "A title"),
+    "tag": ("telegram:42", "a"),
+    "fork": ("telegram:42", "copy"),
+    "branches": ("telegram:42",),
+    "memory": ("user", "--add", "A note."),
+    "version": (),
     "keys add": ("bob",),
     "keys list": (),
     "keys change": ("alice", "--rpm", "5"),
@@ -149,6 +155,7 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
 }
 # Those that take long or need another home folder have tests of their own.
 SPOKEN_ELSEWHERE = {
+    "delete",
     "demo",
     "crashlab",
     "attack",

@@ -187,6 +187,8 @@ _ASKED: tuple[AnyRecord, ...] = (
         (ToolSpec("sound", "Sound the depth.", '{"type":"object"}'),),
         _SETTINGS,
         ("sound", "steer"),
+        "pilot",
+        is_return=True,
     ),
     InputAdmitted((_TEXT, _LARGE, _MEDIA), "message-1", 12, (NOTES_REF,), _SETTINGS, OutputSpec("place", "{}")),
     CancelRequested(4),

@@ -103,7 +103,7 @@ def python_reference() -> str:
         parts += [*_class(name, names[name]), ""]
     parts += [f"`{name}` is `{_plain(str(names[name]))}`." for name in aliases]
     parts += ["", "### Errors", "", "| error | code | when |", "|---|---|---|"]
-    parts += [f"| `{name}` | `{names[name].code}` | {_unwrapped(names[name].__doc__ or '')} |" for name in errors]
+    parts += [f"| `{name}` | `{names[name].code}` | {_cell(names[name].__doc__ or '')} |" for name in errors]
     return "\n".join(parts)
 
 
@@ -122,23 +122,25 @@ def _class(name: str, found: type) -> Iterator[str]:
     yield ""
     if issubclass(found, msgspec.Struct):
         yield from _fields(found)
-    for method, function in vars(found).items():
+    # A session is made of several classes of ours.
+    methods = {name: one for base in reversed(found.__mro__) if _is_ours(base) for name, one in vars(base).items()}
+    for method, function in methods.items():
         if not method.startswith("_") and inspect.isfunction(function):
             told = _doc(function).replace("\n\n", "\n\n  ")
             yield f"- `{_signature(method, function)}`  "
             yield f"  {told}"
 
 
+def _is_ours(base: type) -> bool:
+    return base.__module__.startswith("holdfast")
+
+
 def _fields(kind: type[msgspec.Struct]) -> Iterator[str]:
-    told = comments(kind)
+    told = {name: text for base in reversed(kind.__mro__) if _is_ours(base) for name, text in comments(base).items()}
     yield from ("| field | default | what it is |", "|---|---|---|")
-    before = ""
     for field in msgspec.structs.fields(kind):
         default = "" if field.required else f"`{_default(field)}`"
-        # A comment stands above the first field that it is about.
-        about = told.get(field.name, "")
-        yield f"| `{field.name}` | {default} | {_cell(about) if about != before else ''} |"
-        before = about
+        yield f"| `{field.name}` | {default} | {_cell(told.get(field.name, ''))} |"
     yield ""
 
 
@@ -152,6 +154,9 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 def _signature(name: str, function: object) -> str:
     assert callable(function)
     drawn = _plain(str(inspect.signature(function))).replace("(self, ", "(").replace("(self)", "()")
+    if inspect.isasyncgenfunction(inspect.unwrap(function)) and hasattr(function, "__wrapped__"):
+        # A reader writes `async with`.
+        drawn = re.sub(r"AsyncGenerator\[(\w+), None\]", r"AbstractAsyncContextManager[\1]", drawn)
     asynchronous = "async " if inspect.iscoroutinefunction(function) else ""
     return f"{asynchronous}{name}{drawn}"
 

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast.adapters.loop_thread import LoopCalls, LoopThread
 from holdfast.runtime.sessions.client import Client as AsyncClient
+from holdfast.runtime.sessions.memory import Memory as AsyncMemory
 from holdfast.runtime.sessions.session import Session as AsyncSession
 
 _P = ParamSpec("_P")
@@ -77,6 +78,20 @@ class Session:
     lookup = _blocking(AsyncSession.lookup)
     find = _blocking(AsyncSession.find)
     stored_at = _blocking(AsyncSession.stored_at)
+    edit = _blocking(AsyncSession.edit)
+    regenerate = _blocking(AsyncSession.regenerate)
+    repost = _blocking(AsyncSession.repost)
+    branches = _blocking(AsyncSession.branches)
+    switch = _blocking(AsyncSession.switch)
+    labels = _blocking(AsyncSession.labels)
+    label = _blocking(AsyncSession.label)
+    tag = _blocking(AsyncSession.tag)
+    untag = _blocking(AsyncSession.untag)
+    hand_over = _blocking(AsyncSession.hand_over)
+    hand_back = _blocking(AsyncSession.hand_back)
+    context = _blocking(AsyncSession.context)
+    usage = _blocking(AsyncSession.usage)
+    cost = _blocking(AsyncSession.cost)
     stream = _iterating(AsyncSession.stream)
     follow = _iterating(AsyncSession.follow)
     live = _iterating(AsyncSession.live)
@@ -85,6 +100,32 @@ class Session:
     def fork(self, key: str, *, at: int | None = None) -> "Session":
         """Fork this session; see `holdfast.Session.fork`."""
         return Session(self.client.thread.run(self.session.fork(key, at=at)), self.client)
+
+
+def _on_memory(
+    method: Callable[Concatenate[AsyncMemory, _P], Awaitable[_ResultT]],
+) -> Callable[Concatenate["Memory", _P], _ResultT]:
+    def call(self: "Memory", /, *args: _P.args, **kwargs: _P.kwargs) -> _ResultT:
+        async def work() -> _ResultT:
+            return await method(self.memory, *args, **kwargs)
+
+        return self.client.thread.run(work())
+
+    call.__doc__, call.__name__ = method.__doc__, getattr(method, "__name__", "call")
+    return call
+
+
+class Memory:
+    """The notes of one scope; see `holdfast.Memory`."""
+
+    def __init__(self, memory: AsyncMemory, client: "Client") -> None:
+        self.memory, self.client = memory, client
+
+    notes = _on_memory(AsyncMemory.notes)
+    add = _on_memory(AsyncMemory.add)
+    edit = _on_memory(AsyncMemory.edit)
+    remove = _on_memory(AsyncMemory.remove)
+    search = _on_memory(AsyncMemory.search)
 
 
 def _on_client(
@@ -145,11 +186,17 @@ class Client:
         return Session(self.thread.run(self.client.session(key, model=model, system=system)), self)
 
     sessions = _on_client(AsyncClient.sessions)
+    session_page = _on_client(AsyncClient.session_page)
+    session_infos = _on_client(AsyncClient.session_infos)
     pending = _on_client(AsyncClient.pending)
     blob = _on_client(AsyncClient.blob)
     import_ = _on_client(AsyncClient.import_)
     delete = _on_client(AsyncClient.delete)
     prune = _on_client(AsyncClient.prune)
+
+    def memory(self, scope: str) -> "Memory":
+        """Return the long-term memory of a scope; see `holdfast.Client.memory`."""
+        return Memory(self.client.memory(scope), self)
 
     def working(self) -> tuple[str, ...]:
         """Return the keys of the sessions that this process works on now."""

@@ -47,6 +47,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Summarise the older part of a session, or preview that.",
     ),
     "undo": ("holdfast.cli.commands.compact", "undo", "Undo the last compaction or roll-over."),
+    "rename": ("holdfast.cli.commands.labels", "rename", "Give a session a title, or another key."),
+    "tag": ("holdfast.cli.commands.labels", "tag", "Add tags to a session, or remove them."),
+    "fork": ("holdfast.cli.commands.labels", "fork", "Copy a session into a new one."),
+    "branches": ("holdfast.cli.commands.labels", "branches", "List the branches of a session, or switch to one."),
+    "memory": ("holdfast.cli.commands.labels", "memory", "List, search and change the long-term notes of a scope."),
+    "delete": ("holdfast.cli.commands.labels", "delete", "Delete a session."),
     "prune": (
         "holdfast.cli.commands.sessions",
         "prune",
@@ -75,6 +81,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "attack": ("holdfast.lab.attack.run", "attack", "Attack a gateway of your own, and report what did not hold."),
     "bench": ("holdfast.cli", "bench", "Measure this installation."),
     "completion": ("holdfast.cli.completion", "completion", "Print a shell completion script."),
+    "version": ("holdfast.cli.commands.labels", "version", "Print the version."),
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
     "all": ("holdfast.lab.bench_all", "all_benches", "Everything about speed, in rounds, with a comparison."),
@@ -99,7 +106,7 @@ class LazyGroup(click.Group):
     """A click group that imports a command when it is called."""
 
     def __init__(self, name: str, commands: dict[str, tuple[str, str, str]], help_text: str) -> None:
-        super().__init__(name=name, help=help_text)
+        super().__init__(name=name, help=help_text, context_settings={"help_option_names": ["-h", "--help"]})
         self._lazy = commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

@@ -48,7 +48,32 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast models forget openai:gpt-5", "drop learned limits"),
             ("holdfast models --json", "all models"),
         ),
-        "sessions": (("holdfast sessions", ""), ("holdfast sessions --json | jq -r .key", "only the keys")),
+        "sessions": (
+            ("holdfast sessions", ""),
+            ("holdfast sessions --recent --limit 10", "those that changed last"),
+            ("holdfast sessions --match kiel --state idle", "by title, key or tag"),
+            ("holdfast sessions --json | jq -r .key", "only the keys"),
+        ),
+        "rename": (
+            ("holdfast rename telegram:42 'Trip to Kiel'", "a title"),
+            ("holdfast rename telegram:42 --key kiel", "another key"),
+        ),
+        "tag": (
+            ("holdfast tag telegram:42 travel 2026", ""),
+            ("holdfast tag telegram:42 travel --remove", ""),
+        ),
+        "fork": (("holdfast fork telegram:42 copy --at 12", "the first 12 records"),),
+        "branches": (
+            ("holdfast branches telegram:42", ""),
+            ("holdfast branches telegram:42 --switch 12", "continue from another branch"),
+        ),
+        "memory": (
+            ("holdfast memory user:42", "all notes"),
+            ("holdfast memory user:42 --add 'Prefers tea.'", ""),
+            ("holdfast memory user:42 tea", "search"),
+        ),
+        "delete": (("holdfast delete telegram:42 --yes", ""),),
+        "version": (("holdfast version --json", ""),),
         "show": (
             ("holdfast show telegram:42", "the newest records, as text"),
             ("holdfast show telegram:42 --after 0 --limit 1000 --json", "from the beginning, as JSON"),

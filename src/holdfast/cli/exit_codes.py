@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import click
+import msgspec
 
 from holdfast.errors import (
     ConflictError,
@@ -81,6 +82,8 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         returned = command.main(list(arguments), prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()
     except HoldfastError as error:
+        if _wants_json(arguments):
+            click.echo(msgspec.json.encode(FailedCommand(_described(error))))
         return _report(str(error), exit_code(error))
     except click.exceptions.NoArgsIsHelpError as error:
         # A group without a command prints its help.
@@ -103,6 +106,34 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         return _report(f"{error.strerror or error}{place}", IO_ERROR)
     # click returns the exit code of commands that it ends itself, such as --help.
     return returned if isinstance(returned, int) else 0
+
+
+class CommandError(msgspec.Struct, frozen=True):
+    """Why a command failed. `code` is stable: that of the outcome of a failed turn, else of the error."""
+
+    code: str
+    message: str
+    exit_code: int
+    session: str = ""
+    turn: int = 0
+
+
+class FailedCommand(msgspec.Struct, frozen=True):
+    """JSON output of a command that failed."""
+
+    error: CommandError
+
+
+def _described(error: HoldfastError) -> CommandError:
+    if isinstance(error, TurnFailedError):
+        return CommandError(error.reason, error.sentence, exit_code(error), error.session, error.turn)
+    return CommandError(error.code, str(error), exit_code(error))
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether JSON was asked for; behind `--` are words of a message."""
+    own = list(arguments)
+    return "--json" in (own[: own.index("--")] if "--" in own else own)
 
 
 def _plain_message(sentence: str) -> str:

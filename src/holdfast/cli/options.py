@@ -181,6 +181,7 @@ class _NoBlobs:
 
 model_option = click.option(
     "--model",
+    "-m",
     "models",
     multiple=True,
     metavar="REF",

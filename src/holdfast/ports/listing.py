@@ -36,8 +36,9 @@ class SessionFilter(msgspec.Struct, frozen=True):
     # Keys with this beginning, and keys with none of these.
     prefix: str = ""
     prefixes_left_out: tuple[str, ...] = ()
-    # The title, the key or a tag contains this, in any case.
+    # The title, the key or a tag contains this, in any case; the key contains this. The prefix is not searched.
     text: str = ""
+    key_text: str = ""
     # All of these tags.
     tags: tuple[str, ...] = ()
     # The configured model.
@@ -57,9 +58,10 @@ class SessionFilter(msgspec.Struct, frozen=True):
         )
 
     def matches_text(self, row: ListedSession) -> bool:
-        """Return whether the text is in the title, the key or a tag."""
-        wanted = self.text.casefold()
-        return not wanted or any(wanted in one.casefold() for one in (row.key, row.title, *row.tags))
+        """Return whether the text is in the title, the key or a tag, and that for the key in the key."""
+        wanted, key = self.text.casefold(), row.key.removeprefix(self.prefix).casefold()
+        is_found = wanted in key or any(wanted in one.casefold() for one in (row.title, *row.tags))
+        return is_found and self.key_text.casefold() in key
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -68,5 +70,6 @@ class SessionPage(msgspec.Struct, frozen=True):
     A page may be shorter than its limit and have a next one: a list reads a bounded number of rows.
     """
 
+    # The rows, in the order of the list.
     sessions: list[ListedSession]
     next: str | None = None

@@ -14,6 +14,7 @@ from holdfast.types.messages import Reply, Request, ToolSpec
 class TextDelta(msgspec.Struct, frozen=True):
     """A streamed piece of an answer. Live only: the log records the complete answer."""
 
+    # The piece.
     text: str
 
 
@@ -24,6 +25,7 @@ class ReasoningDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     of this reasoning part, if it has one.
     """
 
+    # The piece.
     text: str
     opaque: str = ""
     part_id: str = ""
@@ -103,6 +105,7 @@ def ignore(_what: str, _step: int, _steps: int) -> None:
 class Attachment(msgspec.Struct, frozen=True):
     """Binary content, such as an image, for a message or from a tool."""
 
+    # Its bytes; a file name for people; and its media type, which is detected if it is empty.
     data: bytes
     name: str = ""
     media_type: str = ""

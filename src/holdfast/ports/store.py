@@ -42,9 +42,11 @@ class Lease(msgspec.Struct, frozen=True):
 class SessionInfo(msgspec.Struct, frozen=True):
     """Summary of a session, available without reading its log. `owed` counts inputs without an outcome."""
 
+    # Its key, and the seq of its newest record.
     key: str
     last_seq: int
     owed: int
+    # Times of its first and its newest record, in seconds since 1970.
     created_at: float
     updated_at: float
 
@@ -61,6 +63,7 @@ class Hit(msgspec.Struct, frozen=True):
 
     seq: int
     score: float
+    # A few lines around the match.
     excerpt: str
     call: int = 0
 

@@ -23,6 +23,7 @@ class Role(StrEnum):
 class BlobRef(msgspec.Struct, frozen=True):
     """Reference to a blob: SHA-256 in hex and size."""
 
+    # The hash, by which `Client.blob` returns the bytes, and their number.
     sha256: str
     size_bytes: int
 
@@ -54,6 +55,7 @@ class LargeText(_Part, frozen=True, tag="large_text"):
 
     blob: BlobRef
     head: str
+    # The file name, if it was attached.
     name: str = ""
 
 
@@ -61,6 +63,7 @@ class Media(_Part, frozen=True, tag="media"):
     """An image or document stored in a blob. Pixels are 0 where the format has none or does not state them."""
 
     blob: BlobRef
+    # Such as "image/png"; and the file name, if it has one.
     media_type: str
     name: str = ""
     width_pixels: int = 0
@@ -71,6 +74,7 @@ class ToolCall(_Part, frozen=True, tag="tool_call"):
     """A tool call by a model. `arguments` is the JSON text exactly as the model wrote it; it may be invalid."""
 
     call_id: str
+    # The name of the tool.
     name: str
     arguments: str
 
@@ -92,6 +96,7 @@ class ToolResult(_Part, frozen=True, tag="tool_result"):
     """Result of a tool call, truncated if large. `originals` are the full outputs; they are not sent to a model."""
 
     call_id: str
+    # What the model is shown, and how the call ended.
     parts: tuple[Text | LargeText | Media, ...]
     outcome: ToolOutcome = ToolOutcome.DONE
     originals: tuple[BlobRef, ...] = ()
@@ -116,6 +121,7 @@ Part: TypeAlias = Text | LargeText | Media | ToolCall | ToolResult | Reasoning
 class Message(msgspec.Struct, frozen=True):
     """One message with its parts in order."""
 
+    # Its author.
     role: Role
     parts: tuple[Part, ...]
 
@@ -123,6 +129,7 @@ class Message(msgspec.Struct, frozen=True):
 class ToolSpec(msgspec.Struct, frozen=True):
     """Definition of a tool for a model. `parameters` is the JSON Schema of its arguments, as JSON text."""
 
+    # The name that the model calls it by, and what it does.
     name: str
     description: str
     parameters: str

@@ -18,7 +18,7 @@ from holdfast.core.limits.bounds import SUMMARY_DEADLINES, Bounds, Deadlines
 from holdfast.core.limits.settings import checked_settings, merged
 from holdfast.errors import UsageError
 from holdfast.models.reference import Model
-from holdfast.ports import Archive, Attachment, Blobs, Log, Tool
+from holdfast.ports import Archive, Attachment, Blobs, Log, SessionTool, Tool
 from holdfast.ports import Model as ModelPort
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine, unobserved
@@ -27,8 +27,10 @@ from holdfast.runtime.engine.lease import LEASE_SECONDS
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.images import PillowImages
 from holdfast.runtime.maintenance.supervisor import Supervisor
+from holdfast.runtime.sessions.agents import Agent, AgentTool
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
+from holdfast.runtime.sessions.memory_tool import memory_tools_of
 from holdfast.runtime.sessions.session import Answer
 from holdfast.runtime.tools.mcp_server import MCPServer
 from holdfast.runtime.tools.recall import Recall
@@ -49,6 +51,7 @@ AnyModel: TypeAlias = str | Model | ModelPort
 class Tuning(msgspec.Struct, frozen=True):
     """Advanced settings; the defaults suit most programs."""
 
+    # Limits of everything that could grow, and deadlines of model calls.
     bounds: Bounds = Bounds()
     deadlines: Deadlines = Deadlines()
     # Rules for moving old records into the archive; None: never.
@@ -98,6 +101,8 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     archive: str | Path | Archive | None = None,
     blobs: str | Path | Blobs | None = None,
     tuning: Tuning | None = None,
+    agents: Sequence[Agent] = (),
+    memory: str | Callable[[str], str] | None = None,
 ) -> AsyncGenerator[Client, None]:
     """Open a store and return a client for its sessions.
 
@@ -118,7 +123,9 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     or "s3://BUCKET/PREFIX" with the usual AWS_ variables. Default: HOLDFAST_ARCHIVE, else a folder beside the store; a
     store on a server has none. Use the same archive every time and on every machine: sealed records exist only there.
     `store` may also be an object that implements `holdfast.ports.Log`; `open` closes it at the end. It needs `blobs`: a
-    folder, or an object that implements `holdfast.ports.Blobs`. Turns that a crash left unfinished resume at once.
+    folder, or an object that implements `holdfast.ports.Blobs`. `agents` are sub-agents that a model may call as tools.
+    `memory` gives models a tool for long-term notes: one scope for all sessions, or a function from a session key to
+    its scope, such as its user. Turns that a crash left unfinished resume at once.
     """
     tuning = tuning or Tuning()
     model_list = model if isinstance(model, LiveModels) else ModelList(model, base_url, settings=settings)
@@ -127,9 +134,11 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         records, content, opened_archive = _open_parts(store, blobs, archive, tuning)
         stack.push_async_callback(records.close)
         recall = Recall(records, content, tuning.bounds)
+        agent_tools, memory_tools = [AgentTool(agent) for agent in agents], memory_tools_of(memory)
+        built_in: tuple[SessionTool, ...] = (recall, *agent_tools, *memory_tools)
         calls = CallOptions(deps, approve or never)
         served = await _open_mcp(mcp, stack)
-        toolbox = Toolbox([*tools, *served], blobs=content, bounds=tuning.bounds, for_sessions=(recall,), calls=calls)
+        toolbox = Toolbox([*tools, *served], blobs=content, bounds=tuning.bounds, for_sessions=built_in, calls=calls)
         engine = Engine(
             store=records,
             blobs=content,
@@ -144,9 +153,13 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
         )
         supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
         stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
+        client = Client(engine, supervisor)
+        for agent_tool in agent_tools:
+            agent_tool.bind(client)
+        for memory_tool in memory_tools:
+            memory_tool.bind(engine)
         if tuning.adopts:
             await supervisor.start()
-        client = Client(engine, supervisor)
         stack.push_async_callback(client.close_interfaces)
         yield client
 

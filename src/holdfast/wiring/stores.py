@@ -135,6 +135,8 @@ def _default_archive(store: str | Path) -> Archive | None:
         return None
     from holdfast.stores.archives import FolderArchive  # noqa: PLC0415 - loaded on use
 
+    if not Path(store).name:
+        raise StorePathError(f"{store} is a folder; name a file for the store, such as {Path(store) / 'holdfast.db'}")
     return FolderArchive(Path(store).with_name(f"{Path(store).name}-archive"))
 
 

@@ -40,6 +40,7 @@ _GRACE_SECONDS = 1.0
 @click.argument("message", nargs=-1)
 @click.option(
     "--session",
+    "-s",
     "key",
     default="default",
     show_default=True,
@@ -53,6 +54,7 @@ _GRACE_SECONDS = 1.0
 @click.option("--system", metavar="TEXT", help="System text; stored with the session.")
 @click.option(
     "--attach",
+    "-a",
     "attachments",
     multiple=True,
     type=click.Path(path_type=Path),

@@ -97,8 +97,7 @@ class MarkdownOutput:
         self._has_blocks = False
 
     def print_note(self, sentence: str) -> None:
-        """Print a note between the blocks."""
-        self.finish()
+        """Print a note above the block that is being written, which goes on below it."""
         self._area.print_above(f"{dim(sanitize(sentence))}\n")
 
     def _settle(self, chars: int) -> None:

@@ -5,6 +5,7 @@ a pipe it is printed only when it is complete, because the text of a failed atte
 """
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -57,6 +58,10 @@ class AnswerOutput(Protocol):
         ...
 
 
+# A space between two words, with a line break behind it.
+_WORD_END = re.compile(r"[^\S\n]*\n|[^\S\n]+")
+
+
 class PlainOutput:
     """Prints answers to one stream and notes to another, without formatting: for pipes and dumb terminals."""
 
@@ -64,23 +69,40 @@ class PlainOutput:
         self._answers, self._notes = answers, notes
         self.is_live = answers.isatty()
         self._is_mid_line = False
+        # The last piece of a streaming answer did not end a word; notes that wait for the end of that word.
+        self._is_mid_word = False
+        self._held: list[str] = []
 
     def write(self, text: str) -> None:
         """Print a piece of an answer."""
+        if self._held and (space := _WORD_END.search(text)):
+            self._write(text[: space.start()])
+            self.finish()
+            text = text[space.end() :]
         if text:
-            self._answers.write(sanitize(text))
-            self._answers.flush()
-            self._is_mid_line = not text.endswith("\n")
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        self._answers.write(sanitize(text))
+        self._answers.flush()
+        self._is_mid_line = not text.endswith("\n")
+        self._is_mid_word = self.is_live and bool(text) and not text[-1].isspace()
 
     def finish(self) -> None:
         """End the current line if the answer did not."""
         if self._is_mid_line:
             self._answers.write("\n")
-            self._is_mid_line = False
+        self._is_mid_line = self._is_mid_word = False
         self._answers.flush()
+        held, self._held = self._held, []
+        for sentence in held:
+            print_note(sentence, self._notes)
 
     def print_note(self, sentence: str) -> None:
-        """Print a note on a line of its own."""
+        """Print a note on a line of its own; in the middle of a streaming word, behind that word."""
+        if self._is_mid_word:
+            self._held.append(sentence)
+            return
         self.finish()
         print_note(sentence, self._notes)
 
@@ -177,6 +199,7 @@ class TurnPrinter:
 
     def _void(self) -> None:
         if self._shown and self._output.is_live:
+            self._output.finish()
             self._output.print_note(VOID)
         self._shown.clear()
 

@@ -21,7 +21,7 @@ import msgspec
 
 from holdfast.cli.exit_codes import BROKEN, INTERRUPTED, TERMINATED
 from holdfast.cli.options import configure_logging
-from holdfast.cli.output import align_columns, shows_colours
+from holdfast.cli.output import align_columns, is_plain
 from holdfast.lab.crashlab.flips import FlipFigures
 from holdfast.lab.crashlab.lane import Figures, Report, report
 from holdfast.lab.crashlab.powerloss import PowerFigures
@@ -65,10 +65,13 @@ def demo(*, fast: bool, as_json: bool, page: bool, seed: int) -> None:
 
 
 def _open_display(*, as_json: bool) -> Display:
-    """Return the live display on a colour terminal, else lines of text; with --json nothing is shown."""
+    """Return the live display on a terminal, else lines of text; with --json nothing is shown.
+
+    NO_COLOR takes the colours, not the display.
+    """
     if as_json:
         return LineDisplay(io.StringIO())
-    if not shows_colours(sys.stdout):
+    if is_plain(sys.stdout):
         return LineDisplay(sys.stdout)
     from holdfast.lab.demo.display import LiveDisplay, stdout_console  # noqa: PLC0415 - slow to load
 

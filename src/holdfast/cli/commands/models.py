@@ -64,12 +64,13 @@ class KnownPrice(msgspec.Struct, frozen=True, rename={"source": "from"}):
 
 
 class KnownModel(msgspec.Struct, frozen=True):
-    """Limits and prices of a model. A name that ends in `*` matches every model with that prefix."""
+    """Limits and prices of a model. With `is_prefix` they hold for every name that begins so, such as dated ones."""
 
     model: str
     limits: dict[str, KnownLimit]
     prices: dict[str, KnownPrice] = {}
     claims: list[ClaimInWords] = []
+    is_prefix: bool = False
 
 
 @click.command()
@@ -137,8 +138,11 @@ async def _learned(store: Place | None) -> dict[str, Learned]:
 
 
 def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]:
-    rows = [_row(f"{name}*", declared_limits(name), overrides.overridden_limits(name)) for name in DECLARED]
-    rows += [_row(f"*:{pattern}", Limits(window), {}) for pattern, window in OPEN_MODELS]
+    rows = [
+        replace(_row(name, declared_limits(name), overrides.overridden_limits(name)), is_prefix=True)
+        for name in DECLARED
+    ]
+    rows += [replace(_row(pattern.strip("*"), Limits(window), {}), is_prefix=True) for pattern, window in OPEN_MODELS]
     own = (name for name in overrides.by_name if name not in DECLARED)
     rows += [
         replace(_row(name, Limits(), overrides.overridden_limits(name)), prices=_prices(name, overrides))

@@ -25,8 +25,8 @@ from holdfast.cli.options import (
 from holdfast.cli.output import align_columns, json_option, local_time, sanitize
 from holdfast.core.limits.bounds import RESERVED_KEYS, Bounds
 from holdfast.errors import UsageError
-from holdfast.ports import Model, SessionInfo, Store
-from holdfast.runtime.engine.log import every_session, open_log
+from holdfast.ports import ListedSession, Model, SessionFilter, SessionInfo, SessionOrder, Store
+from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.sessions.delete import SECONDS_PER_DAY, DeletedAll, check_days, untouched_sessions
 from holdfast.runtime.sessions.record_text import describe_parts, describe_record, describe_spend
 from holdfast.runtime.sessions.view import View
@@ -36,36 +36,63 @@ from holdfast.wiring import Place, look_at_store
 
 
 @click.command()
+@click.option("--recent", "-r", is_flag=True, help="Newest change first. Default: ordered by key.")
+@click.option("--match", "text", default="", metavar="TEXT", help="The title, the key or a tag contains TEXT.")
+@click.option("--tag", "-t", "tags", multiple=True, metavar="TAG", help="With this tag; repeat it for several.")
+@click.option("--state", type=click.Choice(["idle", "working"]), help="Only idle sessions, or only working ones.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), metavar="N", help="At most N sessions. Default: all.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
-def sessions(store: Place | None, *, as_json: bool) -> None:
-    """List the sessions of a store, ordered by key."""
+def sessions(  # noqa: PLR0913 - one parameter per option, as click hands them over
+    text: str,
+    tags: Sequence[str],
+    state: str | None,
+    limit: int | None,
+    store: Place | None,
+    *,
+    recent: bool,
+    as_json: bool,
+) -> None:
+    """List the sessions of a store, with their titles and tags."""
     configure_logging()
-    found = asyncio.run(_all(store))
+    is_pending = None if state is None else state == "working"
+    # Reserved keys hold learned model limits, not conversations.
+    wanted = SessionFilter(text=text, tags=tuple(tags), is_pending=is_pending, prefixes_left_out=(RESERVED_KEYS,))
+    found = asyncio.run(_all(store, wanted, SessionOrder.RECENT if recent else SessionOrder.KEY, limit))
     if as_json:
         for session in found:
             click.echo(msgspec.json.encode(session))
-    elif not found:
+    elif not found and wanted == SessionFilter(prefixes_left_out=(RESERVED_KEYS,)):
         click.echo("The store is empty; `holdfast chat` starts a session.")
+    elif not found:
+        click.echo("No session matches.")
     else:
-        header = ("session", "records", "unanswered", "last change")
+        header = ("session", "records", "unanswered", "last change", "title")
         for line in align_columns([header, *(_row(session) for session in found)]):
             click.echo(line)
 
 
-async def _all(store: Place | None) -> list[SessionInfo]:
+async def _all(
+    store: Place | None, wanted: SessionFilter, order: SessionOrder, limit: int | None
+) -> list[ListedSession]:
+    found: list[ListedSession] = []
+    after: str | None = ""
     async with open_to_read(store) as logs:
-        found = [known async for known in every_session(logs)]
-    # Reserved keys hold learned model limits, not conversations.
-    return [session for session in found if not session.key.startswith(RESERVED_KEYS)]
+        while after is not None and (limit is None or len(found) < limit):
+            size = _PAGE_RECORDS if limit is None else min(limit - len(found), _PAGE_RECORDS)
+            page = await logs.list_sessions(wanted, order=order, after=after, limit=size)
+            found, after = [*found, *page.sessions], page.next
+    return found
 
 
-def _row(session: SessionInfo) -> tuple[str, str, str, str]:
+def _row(session: ListedSession) -> tuple[str, str, str, str, str]:
+    tags = " ".join(f"#{tag}" for tag in session.tags)
     return (
         sanitize(session.key),
         f"{session.last_seq:,}",
         f"{session.owed:,}" if session.owed else "-",
         local_time(session.updated_at),
+        sanitize(f"{session.title} {tags}".strip()),
     )
 
 
@@ -79,7 +106,9 @@ _PAGE_RECORDS = 500
 @click.command()
 @key_argument
 @click.option("--after", type=click.IntRange(min=0), help="Start after this record. Default: the newest ones.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1), help="Maximum number of records.")
+@click.option(
+    "--limit", "-n", default=100, show_default=True, type=click.IntRange(min=1), help="Maximum number of records."
+)
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def show(key: str, after: int | None, limit: int, store: Place | None, *, as_json: bool) -> None:
@@ -206,6 +235,10 @@ async def _recall(place: Place, key: str, seq: int, blob: str, offset: int, *, a
             else:
                 # Unchanged bytes for files and pipes; control characters replaced on a terminal.
                 click.echo(sanitize(page.text) if sys.stdout.isatty() else page.text, nl=False)
+            is_last = page.end <= offset or page.end >= page.total
+            if is_last and not as_json and not page.text.endswith("\n") and (seq or sys.stdout.isatty()):
+                # A blob in a pipe stays byte for byte.
+                click.echo()
             if page.end <= offset or page.end >= page.total:
                 return
             offset = page.end

@@ -92,6 +92,8 @@ __all__ = [
 
 # Exclusions in force. The oldest belong to summarised messages; each takes some 60 bytes of the snapshot.
 EXCLUDED_MAX = 10_000
+# Agents that a session can be handed back to. More is a loop.
+HANDOFFS_MAX = 20
 
 
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
@@ -139,6 +141,14 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
 
 
 def _configure(turn: Turn, record: SessionConfigured) -> Turn:
+    handed_over = turn.handed_over
+    if record.is_return:
+        handed_over = handed_over[:-1]
+    elif record.agent and record.agent != turn.agent:
+        before = SessionConfigured(
+            turn.model, turn.system, turn.tools, turn.settings, turn.tool_names, agent=turn.agent
+        )
+        handed_over = (*handed_over, before)
     configured = replace(
         turn,
         model=record.model,
@@ -146,6 +156,8 @@ def _configure(turn: Turn, record: SessionConfigured) -> Turn:
         tools=record.tools,
         settings=record.settings,
         tool_names=record.tool_names,
+        agent=record.agent if record.agent or record.is_return else turn.agent,
+        handed_over=handed_over[-HANDOFFS_MAX:],
     )
     if record.settings == turn.settings:
         return configured

@@ -15,6 +15,7 @@ from holdfast.types.records import (
     MessageExcluded,
     ParameterDropped,
     PartReplaced,
+    SessionConfigured,
     SessionLabelled,
     Trigger,
 )
@@ -133,6 +134,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """The session state after the records up to `seq`."""
 
     seq: int = 0
+    # External work that a restart must close.
     in_flight: InFlight = InFlight.REST
     # Inputs admitted and not started; cancelled inputs. By seq, in order.
     waiting: tuple[int, ...] = ()
@@ -146,6 +148,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: tuple[ToolSpec, ...] = ()
     settings: Settings | None = None
     tool_names: tuple[str, ...] | None = None
+    # The agent at work, and the configurations of those that handed the session over, oldest first.
+    agent: str = ""
+    handed_over: tuple[SessionConfigured, ...] = ()
     # Labels of the session, and the beginning of its first message, of which a title is made.
     labels: SessionLabelled | None = None
     opening: str = ""

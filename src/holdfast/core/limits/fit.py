@@ -24,8 +24,10 @@ class Sizes(msgspec.Struct, frozen=True):
     """Estimated size of a request. `tokens` is raw: apply the model's calibration to get its own count."""
 
     tokens: int
+    # Bytes of the request body.
     wire_bytes: int
     media_count: int
+    # The largest attachment in bytes, and the largest image in pixels of its longer side.
     media_bytes_largest: int
     media_pixels_largest: int
 

@@ -57,9 +57,11 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     """Totals of calls."""
 
     calls: int = 0
+    # Tokens that were read, those of them from a prompt cache, and tokens that were written.
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0
+    # US dollars.
     usd: float = 0.0
     # Calls whose price or usage is unknown; `usd` excludes them.
     unpriced: int = 0

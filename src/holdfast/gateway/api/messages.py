@@ -57,7 +57,9 @@ async def _send(
 ) -> schemas.Answered | schemas.Accepted | None:
     key = session.key
     try:
-        turn = await session.post(body.text, attachments=attachments, client_id=client_id)
+        turn = await session.post(
+            body.text, attachments=attachments, client_id=client_id, expect=body.expect, replaces=body.replaces
+        )
     except BadInputError as error:
         raise BadInputError(context.state.uploads.strip_path(str(error))) from error
     context.state.watches.touch(key, turn)

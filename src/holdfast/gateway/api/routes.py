@@ -22,6 +22,7 @@ from holdfast.gateway.api import (
     doctor,
     history,
     layers,
+    listing,
     messages,
     overview,
     report_schemas,
@@ -47,10 +48,11 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/sessions",
-        sessions.list_sessions,
-        "List the sessions of this key, ordered by session key, with activity and usage of budgets.",
-        schemas.Sessions,
-        query=schemas.SessionsQuery,
+        listing.list_sessions,
+        "List the sessions of this key with labels, activity and usage of budgets, by key or newest change first.",
+        listing.SessionList,
+        query=listing.ListQuery,
+        errors=(BadInputError,),
     ),
     Route(
         "GET",
@@ -416,6 +418,7 @@ ROUTES: tuple[Route, ...] = (
         errors=(StoreFullError, BadInputError),
         takes_bytes=True,
     ),
+    *listing.ROUTES,
 )
 
 

@@ -64,6 +64,9 @@ class SendMessage(RequestSchema, frozen=True):
     # Idempotency key, or use the header Idempotency-Key: a message sent twice with the same id is one message.
     client_id: str = ""
     mode: Literal["wait", "post", "stream"] = "wait"
+    # Only directly after this record; and the message that this one takes the place of, by its seq.
+    expect: _Seq | None = None
+    replaces: _Seq | None = None
     # As in ConfigureSession, from this message on.
     tools: list[DeclaredTool] | None = None
 
@@ -108,15 +111,6 @@ class Undo(RequestSchema, frozen=True):
     """Undo the current compaction. With `compaction`, the seq of its record, the request is idempotent."""
 
     compaction: _Seq | None = None
-
-
-class SessionsQuery(RequestSchema, frozen=True):
-    """Page of sessions after the key `after` whose key contains `match`, ordered by key."""
-
-    after: str = ""
-    limit: _Limit = 100
-    # Case-insensitive.
-    match: str = ""
 
 
 class RecordsQuery(RequestSchema, frozen=True):
@@ -195,16 +189,6 @@ class SessionSummary(msgspec.Struct, frozen=True):
     # Messages without an outcome.
     open_turns: int
     model: str | None
-
-
-class Sessions(msgspec.Struct, frozen=True):
-    """A page of sessions; `next` is the `after` of the next page, null at the end.
-
-    With `match` a page may have fewer than `limit`, or none, and still have a next one.
-    """
-
-    sessions: list[SessionSummary]
-    next: str | None
 
 
 class OpenCall(msgspec.Struct, frozen=True):

@@ -194,17 +194,6 @@ async def events(context: RequestContext) -> None:
     await context.stream(lambda stream: watch(stream, session, known, start), session=session.key)
 
 
-async def list_sessions(context: RequestContext) -> schemas.Sessions:
-    """Return a page of this key's sessions."""
-    query = context.query(schemas.SessionsQuery)
-    context.check_length("the text to match", query.match, context.state.bounds.query_chars_max)
-    limit = min(query.limit, context.state.bounds.page_max)
-    found, following = await context.tenant.sessions(
-        context.state.client, after=query.after, limit=limit, match=query.match
-    )
-    return schemas.Sessions(await context.state.statuses.summaries(found), following)
-
-
 async def watch_all(context: RequestContext) -> None:
     """Stream the statuses of sessions that change."""
     query = context.query(schemas.WatchAllQuery)

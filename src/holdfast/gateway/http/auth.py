@@ -5,13 +5,16 @@ begin with the prefix of another; the rest of the key is opaque text. Without ke
 It shares the sessions of the library and the command line, and may not use session keys that begin with "@".
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
+from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.keys import GatewayKey
 from holdfast.gateway.http.problems import InvalidError, NotFoundError, TooManyError
-from holdfast.ports import SessionInfo
+from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionOrder
 from holdfast.runtime.sessions.admission import check_session_key
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
@@ -95,6 +98,20 @@ class Tenant:
             scanned += len(page)
         return found, after_key.removeprefix(self._prefix)
 
+    async def list_sessions(
+        self, client: Client, wanted: SessionFilter, *, order: SessionOrder, after: str, limit: int
+    ) -> tuple[list[tuple[str, ListedSession]], str | None]:
+        """Return a page of this tenant's sessions with their labels, each with its tenant key, and the next `after`."""
+        left_out = () if self._prefix else (RESERVED_KEYS, _TENANT_MARK)
+        wanted = replace(wanted, prefix=self._prefix, prefixes_left_out=left_out)
+        start = _rekeyed(after, order, lambda key: self._prefix + key)
+        page = await client.session_page(wanted, order=order, after=start, limit=limit)
+        following = None if page.next is None else _rekeyed(page.next, order, self._own)
+        return [(self._own(one.key), one) for one in page.sessions], following
+
+    def _own(self, store_key: str) -> str:
+        return store_key.removeprefix(self._prefix)
+
     async def every_session(self, client: Client, *, count_max: int) -> list[tuple[str, SessionInfo]]:
         """Return all sessions of this tenant, or the first `count_max` by key."""
         found: list[tuple[str, SessionInfo]] = []
@@ -125,3 +142,11 @@ class Tenant:
             yield
         finally:
             self.requests -= 1
+
+
+def _rekeyed(cursor: str, order: SessionOrder, change: Callable[[str], str]) -> str:
+    """Return a place in a list with another key: a key, or behind the time of a change."""
+    if order is SessionOrder.KEY or not cursor:
+        return change(cursor) if order is SessionOrder.KEY else ""
+    *place, key = cursor.split(":", 2)
+    return ":".join([*place, change(key)])

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from holdfast.cli.exit_codes import BROKEN
-from holdfast.cli.output import align_columns, sanitize, shows_colours
+from holdfast.cli.output import align_columns, is_plain, sanitize
 from holdfast.errors import HoldfastError
 from holdfast.lab.demo.client import Inputs, Observations, RefusedError
 from holdfast.lab.demo.context import KEY, STORE, DemoContext, Pace, open_context
@@ -133,7 +133,7 @@ def print_result(result: DemoResult, store: Path, out: TextIO, *, as_json: bool)
     kept_store = str(store) if figures.broken else ""
     if as_json:
         out.write(msgspec.json.encode(DemoOutput(result.seed, kept_store, figures)).decode() + "\n")
-    elif shows_colours(out):
+    elif not is_plain(out):
         _print_tables(figures, out)
     else:
         out.writelines(f"{line}\n" for line in _lines(figures))

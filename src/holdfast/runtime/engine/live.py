@@ -33,6 +33,7 @@ _RANGES_MAX = 16
 class LiveDelta(msgspec.Struct, frozen=True):
     """A delta of an answer, and the attempt it belongs to."""
 
+    # The turn, and the number of its attempt.
     turn: int
     attempt: int
     delta: Delta | ToolProgress

@@ -78,10 +78,12 @@ class Draft(msgspec.Struct, frozen=True):
 class StoredMessage(msgspec.Struct, frozen=True):
     """An appended message, a payload or both, with its record."""
 
+    # Its record, and the time of it in seconds since 1970.
     seq: int
     at: float
     message: Message | None = None
     payload: bytes | None = None
+    # The format of the payload, and the id that its sender gave it.
     tag: str = ""
     client_id: str = ""
 
@@ -89,6 +91,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 class Appended(msgspec.Struct, frozen=True):
     """The records of an append, and whether they are new: an append with a known client id is not repeated."""
 
+    # The seqs of its first and its last record.
     first: int
     last: int
     is_new: bool = True

@@ -1,8 +1,12 @@
-"""Branches of a conversation: edit a message or answer it again, and switch between the versions.
+"""Branches of a conversation, and agents that it is handed to.
+
+Edit a message or answer it again, and switch between the versions.
 
 All branches are in one log, under one key. A branch that is left keeps its messages and the parameters of its view, so
 a switch restores it exactly. Every write names the last record it has seen.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -14,8 +18,9 @@ from holdfast.errors import BadInputError, ClientIdReusedError, RetryLaterError,
 from holdfast.runtime.engine.log import open_state, pages
 from holdfast.runtime.sessions.appending import REPEATS_MAX, check_expected
 from holdfast.runtime.sessions.labels import Labelling
+from holdfast.runtime.tools.client_tools import check_declared
 from holdfast.stores.fallbacks import need_appends
-from holdfast.types.messages import LargeText, Media, Role, Text
+from holdfast.types.messages import LargeText, Media, Role, Text, ToolSpec
 from holdfast.types.records import (
     AnyRecord,
     BranchSwitched,
@@ -23,9 +28,12 @@ from holdfast.types.records import (
     InboxRecord,
     InputAdmitted,
     MessageAppended,
+    SessionConfigured,
     TurnStarted,
     client_id_of,
 )
+
+AGENT_CHARS_MAX = 100
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -78,6 +86,46 @@ class Branching(Labelling):
                 continue
             return Branch(end, 0, branch.last_turn, await self._beginning(branch.last_turn), is_current=True)
         raise RetryLaterError(f"session {self.key!r} has too many writers at once; switch again")
+
+    async def hand_over(
+        self,
+        agent: str,
+        *,
+        model: str | None = None,
+        system: str | None = None,
+        tools: Sequence[ToolSpec] | None = None,
+        expect: int | None = None,
+    ) -> None:
+        """Hand this session to another agent: its model, system text and client tools from the next message on.
+
+        Omitted, they stay those of the current agent. The conversation stays; `hand_back` returns to the agent before.
+        """
+        self._check_running()
+        _check_agent(agent)
+        if tools is not None:
+            check_declared(tools, self._engine.toolbox, self._engine.bounds)
+        if model is not None:
+            # Raises for an unknown model before anything is stored.
+            self._engine.models(model)
+        turn = await open_state(self._engine.store, self.key)
+        wanted = SessionConfigured(
+            turn.model if model is None else model,
+            turn.system if system is None else system,
+            turn.tools if tools is None else tuple(tools),
+            turn.settings,
+            turn.tool_names,
+            agent=agent,
+        )
+        await self._write(wanted, expect)
+
+    async def hand_back(self, *, expect: int | None = None) -> str:
+        """Hand this session back to the agent before the current one, and return its name; "" for the first one."""
+        self._check_running()
+        turn = await open_state(self._engine.store, self.key)
+        if not turn.handed_over:
+            raise BadInputError(f"session {self.key!r} was not handed over, so it cannot be handed back")
+        await self._write(replace(turn.handed_over[-1], is_return=True), expect)
+        return turn.handed_over[-1].agent
 
     async def _switch(self, branch: LeftBranch) -> BranchSwitched:
         seq = branch.compaction_seq
@@ -161,3 +209,8 @@ class Branching(Labelling):
     async def _beginning(self, seq: int) -> str:
         record = await self._record(seq)
         return title_from(opening_of(record.parts)) if isinstance(record, InputAdmitted | MessageAppended) else ""
+
+
+def _check_agent(agent: str) -> None:
+    if not 0 < len(agent) <= AGENT_CHARS_MAX or not agent.isprintable():
+        raise BadInputError(f"{agent[:80]!r} is not the name of an agent; use 1 to {AGENT_CHARS_MAX} characters")

@@ -25,6 +25,7 @@ from holdfast.runtime.sessions.delete import (
     prune_sessions,
 )
 from holdfast.runtime.sessions.labels import list_sessions
+from holdfast.runtime.sessions.memory import Memory
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.sessions.transfer import Copied, accept_any, export_session, import_lines, lines_of
 from holdfast.runtime.tools.client_tools import check_declared
@@ -154,6 +155,10 @@ class Client:
             found += [known for known in page if not known.key.startswith(RESERVED_KEYS)]
             after = page[-1].key
         return found[:limit]
+
+    def memory(self, scope: str) -> Memory:
+        """Return the long-term memory of a scope, such as "user:42": notes that the sessions of the scope share."""
+        return Memory(scope, self._engine)
 
     async def pending(self) -> int:
         """Return the number of sessions with pending work."""

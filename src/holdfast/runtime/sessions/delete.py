@@ -77,6 +77,7 @@ _CLOCK = SystemClock()
 class Deleted(msgspec.Struct, frozen=True):
     """Result of a deletion."""
 
+    # The key of the session, and the numbers of its records, archived segments and blobs that are gone.
     session: str
     records: int
     segments: int

@@ -1,6 +1,9 @@
 """Reads of a session: its records, its state, its view, and what it used."""
 
+from typing import TYPE_CHECKING
+
 from holdfast.core.fold.session_state import Turn
+from holdfast.core.limits.prices import Spent
 from holdfast.core.view import origins_in_view
 from holdfast.errors import BadInputError
 from holdfast.ports import Hit, SessionInfo
@@ -10,6 +13,9 @@ from holdfast.runtime.engine.requests import prepare, sizes_at_least
 from holdfast.runtime.sessions.view import View
 from holdfast.runtime.tools.recall import Page, Recall, search_shown
 from holdfast.types.records import Logged
+
+if TYPE_CHECKING:
+    from holdfast.runtime.sessions.context import Context
 
 
 class Reading:
@@ -93,3 +99,24 @@ class Reading:
     async def generation(self) -> int:
         """Return the generation of the view: 1 before the first roll-over. The log has all generations."""
         return (await open_state(self._engine.store, self.key)).generation
+
+    async def context(self, *, max_tokens: int | None = None, dialect: str | None = None) -> "Context":
+        """Return what the model would be shown now, for a caller that makes its own model calls. Nothing is written.
+
+        With `max_tokens` older messages are represented by a digest until the rest fits. `dialect` adds the request in
+        a provider's API: "openai-chat", "openai-responses", "anthropic" or "gemini".
+        """
+        from holdfast.runtime.sessions.context import context_of  # noqa: PLC0415 - loaded when it is used
+
+        if max_tokens is not None and max_tokens < 1:
+            raise BadInputError(f"max_tokens={max_tokens} leaves no room; use a positive number")
+        log = await open_log(self._engine.store, self.key)
+        return await context_of(log, self._engine, max_tokens=max_tokens, dialect=dialect)
+
+    async def usage(self) -> Spent:
+        """Return the calls and tokens of this session so far, with those of its summaries, and their cost."""
+        return (await open_state(self._engine.store, self.key)).spent
+
+    async def cost(self) -> float | None:
+        """Return the cost of this session so far in US dollars; None if no call has a known price."""
+        return (await self.usage()).known_usd

@@ -76,6 +76,7 @@ _lines: msgspec.json.Decoder[_Head | _Piece | _Line | _Foot] = msgspec.json.Deco
 class Copied(msgspec.Struct, frozen=True):
     """Result of an import or fork."""
 
+    # The key of the new session, and the numbers of its records and of the blobs that were copied.
     session: str
     records: int
     blobs: int

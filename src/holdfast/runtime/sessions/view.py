@@ -11,8 +11,10 @@ from holdfast.types.messages import Message, ToolSpec
 class View(msgspec.Struct, frozen=True):
     """The next request as the model would see it, and its size."""
 
+    # The system text, and the messages.
     system: str
     messages: tuple[Message, ...]
+    # Its size in tokens of the model and in bytes, and the window of the model; None: unknown.
     tokens_estimated: int
     wire_bytes_estimated: int
     window_tokens: int | None

@@ -256,9 +256,11 @@ class Page(msgspec.Struct, frozen=True):
     """A page of text: its byte range, the total size, and its record or blob."""
 
     text: str
+    # The first byte of the page, the byte behind its last one, and the size of the whole text.
     start: int
     end: int
     total: int
+    # The record that was read; 0 for a blob.
     seq: int = 0
     blob: str = ""
 

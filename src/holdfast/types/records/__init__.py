@@ -204,6 +204,7 @@ AnyRecord: TypeAlias = InboxRecord | WorkRecord | DamageSetAside
 class Logged(msgspec.Struct, frozen=True):
     """A record with its position in the log and its time."""
 
+    # Its position, from 1, and its time in seconds since 1970.
     seq: int
     at: float
     record: AnyRecord

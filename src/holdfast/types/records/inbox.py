@@ -21,6 +21,9 @@ class SessionConfigured(Record, frozen=True):
     settings: Settings | None = None
     # The tools of the process that it may use, by name; None: all.
     tool_names: tuple[str, ...] | None = None
+    # The agent that the session was handed to; "": its first one. True: it was handed back.
+    agent: str = ""
+    is_return: bool = False
 
 
 class SessionLabelled(Record, frozen=True):

@@ -206,4 +206,5 @@ class CompactionSettled(Record, frozen=True):
 
     request: int
     outcome: CompactionOutcome
+    # The reason, if nothing was applied.
     why: str = ""
