@@ -93,15 +93,20 @@ def fitted(rows: Sequence[Taught]) -> Weights:
     for _ in range(_ROUNDS):
         order.shuffle(seen)
         for pairs, scale, kind in seen:
-            for index, chance in enumerate(_chances([one for one, _ in pairs], scale)):
-                error = chance - (index == kind)
-                if abs(error) < _ERROR_MIN:
-                    continue
-                slope = error * scale
-                for one, square in pairs:
-                    square[index] += slope * slope
-                    one[index] -= _STEP * (slope + _SHRINK * one[index]) / sqrt(square[index])
+            _learn(pairs, scale, kind)
     return found
+
+
+def _learn(pairs: Sequence[tuple[list[float], list[float]]], scale: float, kind: int) -> None:
+    """Change the coefficients of one row's features, each with the squares of its slopes so far."""
+    for index, chance in enumerate(_chances([one for one, _ in pairs], scale)):
+        error = chance - (index == kind)
+        if abs(error) < _ERROR_MIN:
+            continue
+        slope = error * scale
+        for one, square in pairs:
+            square[index] += slope * slope
+            one[index] -= _STEP * (slope + _SHRINK * one[index]) / sqrt(square[index])
 
 
 def _chances(rows: list[list[float]], scale: float) -> list[float]:

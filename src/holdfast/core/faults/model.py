@@ -111,5 +111,4 @@ class Coefficients(msgspec.Struct, frozen=True):
 @cache
 def coefficients() -> Coefficients:
     """Return the coefficients, read at first use."""
-    data = pkgutil.get_data(__package__, "coefficients.json")
-    return msgspec.json.decode(data or b"", type=Coefficients)
+    return msgspec.json.decode(pkgutil.get_data(__package__, "coefficients.json") or b"", type=Coefficients)

@@ -9,7 +9,7 @@ import io
 import random
 import struct
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -36,7 +36,15 @@ from holdfast.models.transport import BrokenOffError, chunks_of
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.types.limits import Limits
-from holdfast.types.records import AnyRecord, CompactionOutcome, DamageSetAside, Logged, ReplyRecorded, encode_record
+from holdfast.types.records import (
+    AnyRecord,
+    AttemptFailed,
+    CompactionOutcome,
+    DamageSetAside,
+    Logged,
+    ReplyRecorded,
+    encode_record,
+)
 
 # Six kinds of facts: a name, a number, a path, a time, a phrase, an id.
 _HARBOURS = ("Kiel", "Malmö", "Riga", "Turku", "Visby", "Gdynia", "Tallinn", "Rostock")
@@ -328,6 +336,10 @@ class Race(msgspec.Struct, frozen=True):
     outcomes: tuple[CompactionOutcome, ...]
 
 
+# Words of refusals whose numbers were once taken for limits of the model.
+MISLEADING_WORDS = ("maximum length 0", "min_pixels 100 > max_pixels 50")
+
+
 class Observations(msgspec.Struct):
     """Everything observed from outside, in order."""
 
@@ -349,6 +361,13 @@ class Observations(msgspec.Struct):
     facts: dict[str, str] = {}
     recalled: dict[str, str] = {}
     searched: dict[str, str] = {}
+
+    def misled(self, failures: Sequence[AttemptFailed]) -> str:
+        """Return the evidence that refusals which mislead came, and that no smaller window was learned; "": none."""
+        is_refused = all(any(words in one.refusal.body for one in failures) for words in MISLEADING_WORDS)
+        if not is_refused or not self.windows or (self.windows[0] or 0) > (self.windows[-1] or 0):
+            return ""
+        return f"{len(MISLEADING_WORDS)} refusals with other numbers, and still a window of {self.windows[-1]:,} tokens"
 
 
 # --- Event watcher ---

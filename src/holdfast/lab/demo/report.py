@@ -155,8 +155,6 @@ def _is_next_answered(sent: Sent, observed: Observations) -> bool:
     return bool(following) and following[0].answer is not None
 
 
-# Words of refusals whose numbers were once taken for limits of the model.
-MISLEADING_WORDS = ("maximum length 0", "min_pixels 100 > max_pixels 50")
 # Codes of turns whose text the provider refuses.
 _REFUSED_CODES = frozenset({FaultKind.CONTENT_POLICY.value, FaultKind.BAD_REQUEST.value})
 
@@ -169,17 +167,6 @@ def _refused_texts(observed: Observations, stored: StoreContents) -> str:
         return ""
     after = [sent for sent in observed.sent if sent.turn > refused[0].turn and sent.answer is not None]
     return f"{len(refused)} messages ended with a reason and were left out; {len(after)} later ones were answered"
-
-
-def _misled(observed: Observations, stored: StoreContents) -> str:
-    said = [one.refusal.body for one in stored.of_type(AttemptFailed)]
-    refused = [words for words in MISLEADING_WORDS if any(words in body for body in said)]
-    if refused != list(MISLEADING_WORDS) or len(observed.windows) < 2:  # noqa: PLR2004 - before and after
-        return ""
-    before, after = observed.windows[0], observed.windows[-1]
-    if after is None or (before or 0) > after:
-        return ""
-    return f"{len(refused)} refusals with numbers that are no limits; the window is still taken for {after:,} tokens"
 
 
 def _is_left_out(sent: Sent, stored: StoreContents) -> bool:
@@ -278,7 +265,7 @@ DISASTERS: Mapping[str, Callable[[Observations, StoreContents], str]] = MappingP
         "rate limits": _rate_limits,
         "every model is down": _models_down,
         "an image of 30 MB": _large_image,
-        "refusals and usage that mislead": _misled,
+        "refusals and usage that mislead": lambda seen, stored: seen.misled(stored.of_type(AttemptFailed)),
         "a text that the provider refuses": _refused_texts,
         "kill -9 in the middle of a compaction": _killed_in_compaction,
         "restart": _restarted,

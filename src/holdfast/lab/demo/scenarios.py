@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable
 from holdfast.cli.output import shorten
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.gateway.api.schemas import Compacted
-from holdfast.lab.demo.client import Race, flip_bit
+from holdfast.lab.demo.client import MISLEADING_WORDS, Race, flip_bit
 from holdfast.lab.demo.context import KEY, DemoContext
-from holdfast.lab.demo.report import MISLEADING_WORDS
 from holdfast.types.faults import FaultKind
 from holdfast.types.records import (
     AnyRecord,
