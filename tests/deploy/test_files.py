@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped] # its stubs are another package
 
 from holdfast.config.schema import known_variables, read_configuration
 from tests.house.places import ROOT

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped] # its stubs are another package
 
 from holdfast.gateway.http.metrics import Metrics
 from tests.house.places import ROOT

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import re
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -296,7 +297,8 @@ def test_a_request_is_a_span_of_the_clients_trace_and_its_parent_is_passed_on() 
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
     tracer = provider.get_tracer("test")
-    traces, scope = Traces(tracer), {"method": "POST", "headers": [(b"traceparent", PARENT.encode())]}
+    traces = Traces(tracer)
+    scope: dict[str, Any] = {"method": "POST", "headers": [(b"traceparent", PARENT.encode())]}
     with RequestSpans(tracer).serving(scope) as ended:
         traces.observe("s", Logged(1, 1.0, TurnStarted(1)))
         traces.observe("s", Logged(2, 2.0, ToolStarted(1, "c1", "depth")))

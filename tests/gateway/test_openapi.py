@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # its stubs are another package
 from openapi_spec_validator import validate
 
 from holdfast.config.schema import GatewaySettings, Settings

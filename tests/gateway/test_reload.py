@@ -140,13 +140,15 @@ async def test_sighup_under_200_open_streams_drops_none(tmp_path: Path) -> None:
         fresh.gate.set()
         old.gate.set()
         texts = await asyncio.gather(*(response.text() for response in answers))
-        sent = await http.post(f"{url}/api/sessions/s/messages", json={"text": "remember harbour = Kiel"})
+        sent = await status(http, "POST", f"{url}/api/sessions/s/messages", json={"text": "remember harbour = Kiel"})
         seen = await asyncio.gather(*(_until(response, b"event: session") for response in watches))
         later_text = await later.text()
+        for watch in watches:
+            watch.close()
 
     assert reloaded["changed"] == "model, upstream.openai_base_url"
     assert [text for text in texts if "old" not in text or "and done" not in text or "[DONE]" not in text] == []
-    assert (sent.status, len(seen)) == (200, STREAMS // 2)
+    assert (sent, len(seen)) == (200, STREAMS // 2)
     assert "new" in later_text
 
 

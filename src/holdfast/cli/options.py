@@ -147,7 +147,8 @@ def configure_logging() -> None:
         return
     if level not in logging.getLevelNamesMapping():
         raise UsageError(f"HOLDFAST_LOG is {level!r}; use debug, info, warning or error")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    shown = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=shown, datefmt="%Y-%m-%dT%H:%M:%S%z")
     log.setLevel(level)
 
 
