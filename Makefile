@@ -6,8 +6,11 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 # Idle workers take tests from busy ones, so that no long test runs alone at the end.
 PYTEST := $(BIN)/python -m tests.run -n $(JOBS) --dist worksteal
-# Agent frameworks with an adapter. Each has an extra, a lock file and a virtual environment of its own.
-ADAPTERS := openai-agents langgraph claude-sdk
+# Agent frameworks with an adapter, each with an extra, a lock file and a virtual environment of its own; then clients
+# that are only served, in two environments because their dependencies conflict.
+FRAMEWORKS := openai-agents langgraph pydantic-ai claude-sdk agent-framework strands adk llama-index
+CLIENTS := clients crewai
+ADAPTERS := $(FRAMEWORKS) $(CLIENTS)
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
@@ -100,7 +103,7 @@ adapters: $(addprefix adapters/,$(ADAPTERS))
 .PRECIOUS: .venv-adapters/%.stamp
 
 adapters/%: .venv-adapters/%.stamp
-	.venv-adapters/$*/bin/python -m pytest -q --noconftest -o filterwarnings= -m adapter tests/adapters/test_$(subst -,_,$*).py
+	ADAPTER_LANE=$* .venv-adapters/$*/bin/python -m pytest -q --noconftest -o filterwarnings= -m adapter $(wildcard tests/adapters/test_$(subst -,_,$*).py) tests/adapters/test_frameworks.py
 
 .venv-adapters/%.stamp: requirements/adapters-%.txt requirements/build.txt pyproject.toml
 	$(PYTHON) -m venv .venv-adapters/$*
@@ -130,7 +133,7 @@ lock:
 	uv pip compile pyproject.toml $(addprefix --extra ,images mcp postgres s3 traces) $(LOCK) -o requirements/image.txt
 	echo 'uv-build>=0.13,<0.14' | uv pip compile - $(LOCK) -o requirements/build.txt
 	uv pip compile requirements/site.in $(LOCK) -o requirements/site.txt
-	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in --extra $(name) $(LOCK) -o requirements/adapters-$(name).txt;)
+	$(foreach name,$(ADAPTERS),uv pip compile pyproject.toml requirements/adapters-$(name).in $(addprefix --extra ,$(filter $(name),$(FRAMEWORKS))) $(LOCK) -o requirements/adapters-$(name).txt;)
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 clean:

@@ -1,5 +1,7 @@
 """A simulated provider with a small window in a thread of its own, and the conversation that does not fit into it."""
 
+import subprocess
+import sys
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +43,19 @@ def a_provider(window_tokens: int = WINDOW_TOKENS) -> Iterator[Provider]:
         thread.run(_awaited(serving.__aexit__(None, None, None)))
     finally:
         thread.close()
+
+
+@contextmanager
+def a_gateway(url: str) -> Iterator[str]:
+    """Serve a gateway with an upstream in a process of its own, for clients that take no transport."""
+    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--store", ":memory:"]
+    settings = f"upstream.openai_base_url={url}/v1"
+    with subprocess.Popen([*command, "--set", settings], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
 
 
 async def _awaited(work: Awaitable[_ResultT]) -> _ResultT:

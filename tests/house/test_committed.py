@@ -38,7 +38,8 @@ def test_no_committed_file_names_a_registry_or_a_home_folder() -> None:
 
 
 def test_there_are_lock_files() -> None:
-    adapters = [f"adapters-{name}.txt" for name in ("claude-sdk", "langgraph", "openai-agents")]
+    frameworks = ("adk", "agent-framework", "claude-sdk", "clients", "crewai", "langgraph", "llama-index")
+    adapters = [f"adapters-{name}.txt" for name in (*frameworks, "openai-agents", "pydantic-ai", "strands")]
     assert [path.name for path in LOCKS] == [*adapters, "build.txt", "dev.txt", "image.txt", "run.txt", "site.txt"]
 
 
