@@ -79,6 +79,7 @@ async def open_gateway(settings: "Settings") -> AsyncGenerator[str, None]:
         mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
         gateway = Gateway(state, metrics=metrics, needs_keys=has_keys, mounts=mounts, origins=origins)
         indexer = Indexer(client.engine.store, client.engine.clock)
+        observers.append(indexer.observe)
         indexing = asyncio.create_task(indexer.run(), name="index sessions")
         try:
             async with serve_gateway(gateway, host, settings.gateway.port) as url:
