@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { sentenceOf } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { count, counted, moment, when } from "./format.js";
+import { icon } from "./icons.js";
 import { plain } from "./plain.js";
 import { go, toSearch, toSession } from "./router.js";
 import { middle } from "./session_row.js";
@@ -35,7 +36,12 @@ export class SearchView {
       el(
         "div",
         { class: "page-narrow" },
-        el("h1", { tabindex: "-1" }, "Search"),
+        el(
+          "header",
+          { class: "page-head" },
+          el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")),
+          el("h1", { tabindex: "-1" }, "Search"),
+        ),
         this._form,
         this._status,
         this._hits,
