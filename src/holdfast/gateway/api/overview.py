@@ -88,13 +88,11 @@ def _cursor(named: tuple[str, SessionInfo]) -> str:
 
 def _after(found: Sequence[tuple[str, SessionInfo]], cursor: str) -> int:
     """Return the place of the first session after a cursor. One that was used since is on an earlier page."""
-    text, mark, key = cursor.partition("|")
+    text, _, key = cursor.partition("|")
     try:
         position = (float(text), key)
-    except ValueError:
-        mark = ""
-    if not mark:
-        raise InvalidError("the cursor is invalid; use the `next` of the page before")
+    except ValueError as error:
+        raise InvalidError("the cursor is invalid; use the `next` of the page before") from error
     return next((place for place, one in enumerate(found) if _position(one) < position), len(found))
 
 
