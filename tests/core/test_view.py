@@ -4,10 +4,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, ViewMessage, conversation
+from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, ViewMessage, conversation, origins_in_view
 from holdfast.core.view import messages_in_view as view_of
 from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
-from holdfast.types.messages import Message, Reasoning, Reply, Role, StopReason, Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.types.messages import (
+    Message,
+    Reasoning,
+    Reply,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    text_of,
+)
 from holdfast.types.records import (
     AnyRecord,
     CompactionApplied,
@@ -282,3 +293,14 @@ def test_every_call_has_exactly_one_result_right_behind_it(turns: list[list[tupl
             assert [part.call_id for part in following.parts if isinstance(part, ToolResult)] == call_ids
         if message.role is Role.TOOL:
             assert all(isinstance(part, ToolResult) for part in message.parts)
+
+
+def test_every_message_of_the_view_has_its_record_and_the_summary_has_none() -> None:
+    records: list[AnyRecord] = []
+    for number, (said, answer) in enumerate((("pinned", "one"), ("second", "two"), ("third", "three"))):
+        turn = 1 + 3 * number
+        records += [an_input(said), TurnStarted(turn), a_reply(answer, turn=turn)]
+    log = a_log(*records)
+    state = Turn(compaction=CompactionApplied(0, 7, "the summary", 100, 10), pins=(1,), last_turn=7)
+    assert [text_of(one.parts) for one in view_of(log, state)] == ["pinned", "the summary", "third", "three"]
+    assert origins_in_view(log, state) == (1, 0, 7, 9)

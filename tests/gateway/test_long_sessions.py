@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast.core.limits.bounds import Bounds
+from holdfast.models.catalogue import simulated_model
+from holdfast.models.fake import Simulation
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.log import open_log
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import lease_on
+from holdfast.types.limits import Limits
 from holdfast.types.messages import Reply, StopReason, Text
 from holdfast.types.records import (
     AttemptStarted,
@@ -108,3 +111,42 @@ async def test_a_session_that_has_not_changed_is_not_sent_again(
     changed = await running.client.get(f"{KEY}{path}", headers={"if-none-match": tag})
     assert changed.status == 200
     assert changed.headers["etag"] != tag
+
+
+async def test_the_view_at_an_earlier_request_is_what_the_model_saw(running: Running, store: CountingStore) -> None:
+    attempt = 700 * RECORDS_OF_A_TURN + 3
+    seen = (await running.client.get(f"{KEY}/layers?at={attempt}")).body
+    store.records_read = 0
+    following = (await running.client.get(f"{KEY}/layers?at={attempt + RECORDS_OF_A_TURN}")).body
+    beyond = await running.client.get(f"{KEY}/layers?at={TURNS * RECORDS_OF_A_TURN + 1}")
+
+    question = attempt - 2
+    assert seen["messages"][-1]["message"]["parts"][0]["text"] == f"question {question}"
+    assert (seen["messages"][-1]["seq"], seen["messages"][-2]["seq"]) == (question, question - 2)
+    assert {one["layer"] for one in seen["messages"]} == {"tail"}
+    assert (seen["at"], seen["is_whole"], seen["compaction"]) == (attempt, False, 0)
+    assert len(following["messages"]) == len(seen["messages"])
+    assert following["messages"][-1]["seq"] == question + RECORDS_OF_A_TURN
+    # The states on the way are kept: the next step reads the end of the log alone.
+    assert store.records_read <= 2_000 + 500
+    assert beyond.code == (404, "not_found")
+
+
+async def test_layers_of_a_compacted_session_sum_up_to_its_tokens_and_hold_every_line() -> None:
+    limits = Limits(window_tokens=6_000, output_tokens_max=1_000)
+    async with a_gateway(simulated_model(Simulation(limits)), engine_bounds=Bounds(compacts_ahead=False)) as running:
+        for number in range(6):
+            said = f"remember berth{number} = {number}; its file is /srv/port/berth-{number}.toml. write 300 words"
+            await running.client.send("long", said)
+        await running.client.ask("PUT", f"{KEY}/pins/1")
+        await running.client.post(f"{KEY}/compact", {})
+        view = (await running.client.get(f"{KEY}/layers")).body
+        past = (await running.client.get(f"{KEY}/past")).body
+
+    tokens = {one["name"]: one["tokens"] for one in view["layers"]}
+    assert list(tokens) == ["instructions", "state", "story", "facts", "tail"]
+    assert sum(tokens.values()) == view["tokens_estimated"]
+    assert all(tokens.values())
+    assert [(one["layer"], one["seq"]) for one in view["messages"][:2]] == [("instructions", 1), ("summary", 0)]
+    shown = sorted(line for one in view["layers"] for line in one["text"].splitlines())
+    assert shown == sorted(past["in_force"]["text"].splitlines())

@@ -4,6 +4,8 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
+import apsw
+
 from holdfast.errors import StoreBusyError
 from holdfast.gateway.health import Indexer
 from holdfast.ports import Hit, SessionInfo
@@ -14,7 +16,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import search as searching
 from holdfast.testing.builders import ManualClock
 from holdfast.types.messages import Text
-from holdfast.types.records import InputAdmitted
+from holdfast.types.records import InputAdmitted, Logged
 
 
 class _NoTime(ManualClock):
@@ -98,5 +100,42 @@ async def test_a_store_that_is_busy_is_looked_at_again_and_one_that_stops_ends_i
 
     await asyncio.wait_for(indexing, 60)
 
-    assert clock.pauses[:2] == [60.0, 60.0]
+    # Thirty short pauses between two passes over all sessions.
+    assert clock.pauses[:60] == [2.0] * 60
     assert store.searched == ["a"]
+
+
+async def test_records_of_this_process_are_indexed_without_a_pass_over_all_sessions() -> None:
+    store, clock = _Searched(), _NoTime()
+    indexer = Indexer(store, clock)
+    for key in ("a", "b", LEARNED_KEY):
+        admitted = await store.admit(key, _said("hello"))
+        if key != "a":
+            indexer.observe(key, Logged(admitted.seq, 0.0, _said("hello")))
+
+    assert (await indexer.index_written(), await indexer.index_written()) == (1, 0)
+    # Of the session that another process wrote, the pass over all sessions takes care.
+    assert store.searched == ["b"]
+    assert (await indexer.index_all(), store.searched) == (1, ["b", "a"])
+
+
+async def test_an_index_that_was_written_in_pieces_is_merged_before_sessions_are_looked_up(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db", clock=SystemClock())
+    for number in range(40):
+        await store.admit(f"s:{number}", _said(f"the narwhal number{number}"))
+        await store.search(f"s:{number}", "narwhal")
+    pieces = await store._read(_segments)
+    known = await store.sessions(limit=100)
+
+    found = await store.candidates(known, "number7")
+
+    merged = await store._read(_segments)
+    # "number" is a word of all of them.
+    assert len(found) == 40
+    assert await store.candidates(known, "absent") == []
+    assert pieces > 2 >= merged
+    await store.close()
+
+
+def _segments(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT count(DISTINCT segid) FROM search_words_idx").get)

@@ -198,6 +198,38 @@ async def test_a_search_that_runs_out_of_time_says_that_it_is_not_complete() -> 
     assert found == {"hits": [], "searched": 0, "sessions": 3, "is_complete": False}
 
 
+async def test_a_search_ranks_the_session_with_the_rare_word_above_hundreds_with_the_common_one() -> None:
+    store = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    await store.admit("rare", an_input("the harbour pilot is called Hansen-4711"))
+    for number in range(300):
+        await store.admit(f"common:{number}", an_input("the harbour is quiet"))
+    async with a_gateway(store=store, bounds=GatewayBounds(search_seconds_max=60)) as running:
+        found = (await running.client.get("/api/search?query=harbour+hansen-4711&limit=5")).body
+    assert (found["hits"][0]["session"], found["is_complete"], len(found["hits"])) == ("rare", True, 5)
+
+
+async def test_a_search_is_narrowed_by_phrase_author_time_and_key() -> None:
+    async with a_gateway() as running:
+        await running.client.send("a:1", "remember the harbour pilot = Hansen")
+        await running.client.send("a:2", "the pilot left the harbour")
+        await running.client.send("b:1", "harbour pilot dues")
+
+        async def keys_of(more: str) -> set[tuple[str, str]]:
+            found = (await running.client.get(f"/api/search?query=harbour+pilot&limit=50{more}")).body["hits"]
+            return {(one["session"], one["author"]) for one in found}
+
+        everything = await keys_of("")
+        phrase = await keys_of("&exact=true&author=user")
+        key = await keys_of("&match=A%3A&author=user")
+        times = (await keys_of("&until=1000"), await keys_of("&since=9999999999"), await keys_of("&since=1000"))
+
+    users = {("a:1", "user"), ("a:2", "user"), ("b:1", "user")}
+    assert everything > users
+    assert phrase == {("a:1", "user"), ("b:1", "user")}
+    assert key == {("a:1", "user"), ("a:2", "user")}
+    assert times == (set(), set(), everything)
+
+
 async def test_sessions_without_a_word_of_the_question_are_not_searched_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

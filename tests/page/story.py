@@ -4,15 +4,45 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from holdfast.core.limits.bounds import Bounds
 from holdfast.core.limits.prices import Prices
 from holdfast.core.limits.sizing import tokens_of_request
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
 from holdfast.testing.engines import FunctionModel, refuses
-from holdfast.types.faults import Refusal
+from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung
 from holdfast.types.limits import Limits
-from holdfast.types.messages import Reply, Request, Role, StopReason, Text, Usage, text_of
+from holdfast.types.messages import (
+    Reply,
+    Request,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    Usage,
+    text_of,
+)
+from holdfast.types.records import (
+    AttemptFailed,
+    AttemptStarted,
+    InputAdmitted,
+    LeasedRecord,
+    Outcome,
+    ReplyRecorded,
+    RungFinished,
+    RungResult,
+    RungStarted,
+    ToolSettled,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from tests.gateway.gateways import Running
 
 KEY = "harbour:night-watch"
+WORK_KEY = "build-agent:0412-9c41d2e5f6a7b8c9:refactor"
 MODEL = "test:model"
 _TIDES = "\n".join(
     f"{step * 25 // 60 % 24:02}:{step * 25 % 60:02}  {1.4 + step * 7 % 19 / 10:.1f} m above datum"
@@ -33,6 +63,93 @@ _OTHERS = {
     "telegram:grace": "Which berths are free tonight?",
     "research:tides": "Collect the tide tables of the last ten years.",
 }
+
+
+# The turn with tools: seconds after its message, and the record.
+_CALLS = (
+    ToolCall("c1", "read_file", '{"path": "src/tides/parser.py", "limit": 200}'),
+    ToolCall("c2", "run_tests", '{"folder": "tests/tides"}'),
+)
+_EDIT = ToolCall("c3", "edit_file", '{"path": "src/tides/parser.py", "old": "hour * 60", "new": "hour * MINUTES"}')
+_LIMITED = Refusal("openai-chat", Phase.RESPONSE, 429)
+_DONE = """The parser reads a day at a time now, and all tests pass.
+
+```python
+def read_day(lines: Iterable[str]) -> list[Tide]:
+    return [Tide.parse(line) for line in lines if line.strip()]
+```
+
+| file | before | after |
+|---|---|---|
+| `parser.py` | 214 lines | 96 lines |
+| `tables.py` | 80 lines | 80 lines |"""
+_WORK: tuple[tuple[float, LeasedRecord], ...] = (
+    (0.0, InputAdmitted((Text("Refactor the tide parser, and keep its tests green."),))),
+    (0.1, TurnStarted(1)),
+    (0.1, AttemptStarted(1, 1, MODEL, 5_100)),
+    (
+        3.4,
+        ReplyRecorded(
+            1,
+            1,
+            Reply(
+                (Text("I read the parser and run its tests first."), *_CALLS),
+                StopReason.TOOL_CALLS,
+                Usage(5_140, 96),
+                MODEL,
+            ),
+            cost_usd=0.0169,
+        ),
+    ),
+    (3.4, ToolStarted(1, "c1", "read_file")),
+    (3.4, ToolStarted(1, "c2", "run_tests")),
+    (3.6, ToolSettled(1, ToolResult("c1", (Text("class TideParser:\n    MINUTES = 60\n    ..."),)))),
+    (9.8, ToolSettled(1, ToolResult("c2", (Text("2 failed, 41 passed in 6.1s"),), ToolOutcome.FAILED))),
+    (9.8, AttemptStarted(1, 2, MODEL, 5_400)),
+    (10.4, AttemptFailed(1, 2, _LIMITED, Fault(FaultKind.RATE_LIMIT, Confidence.CERTAIN))),
+    (10.4, RungStarted(1, Rung.BACKOFF, FaultKind.RATE_LIMIT, 4.0)),
+    (14.5, RungFinished(1, Rung.BACKOFF, RungResult.CHANGED)),
+    (14.5, AttemptStarted(1, 3, MODEL, 5_400)),
+    (
+        17.9,
+        ReplyRecorded(1, 3, Reply((_EDIT,), StopReason.TOOL_CALLS, Usage(5_480, 210, 5_100), MODEL), cost_usd=0.0058),
+    ),
+    (17.9, ToolStarted(1, "c3", "edit_file")),
+    (18.0, ToolSettled(1, ToolResult("c3", (Text("src/tides/parser.py: 1 replacement"),)))),
+    (18.0, AttemptStarted(1, 4, MODEL, 5_800)),
+    (
+        23.1,
+        ReplyRecorded(1, 4, Reply((Text(_DONE),), StopReason.END, Usage(5_820, 180, 5_400), MODEL), cost_usd=0.0056),
+    ),
+    (23.2, TurnEnded(1, Outcome.ANSWERED, cost_usd=0.0283)),
+)
+
+
+class StoryClock(SystemClock):
+    """The clock of this machine, set back while a turn is told."""
+
+    behind = 0.0
+
+    def now(self) -> float:
+        return super().now() - self.behind
+
+
+def a_storied_store() -> tuple[MemoryStore, StoryClock]:
+    """Return a store whose clock can be set back."""
+    clock = StoryClock()
+    return MemoryStore(clock=clock, bounds=Bounds()), clock
+
+
+async def tell_work(store: MemoryStore, clock: StoryClock) -> None:
+    """Write a turn with tools that took a while."""
+    clock.behind = _WORK[-1][0]
+    lease = await store.acquire(WORK_KEY, "story", seconds=600)
+    assert lease is not None
+    for place, (seconds, record) in enumerate(_WORK):
+        clock.behind = _WORK[-1][0] - seconds
+        await store.append(lease, [record], after=place)
+    clock.behind = 0.0
+    await store.release(lease)
 
 
 def a_storied_model() -> FunctionModel:

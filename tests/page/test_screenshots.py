@@ -9,7 +9,7 @@ from PIL import Image
 from playwright.async_api import expect
 
 from tests.page.pages import Browsing, at
-from tests.page.story import KEY, a_storied_model, tell_story
+from tests.page.story import KEY, WORK_KEY, a_storied_model, a_storied_store, tell_story, tell_work
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -24,15 +24,23 @@ async def test_pictures_show_a_session_that_has_lived(browsing: Browsing, tmp_pa
     told = os.environ.get("HOLDFAST_SCREENSHOTS")
     folder = Path(told) if told else tmp_path
     folder.mkdir(parents=True, exist_ok=True)
-    async with browsing.gateway(a_storied_model()) as running:
+    store, clock = a_storied_store()
+    async with browsing.gateway(a_storied_model(), store=store) as running:
         await tell_story(running)
+        await tell_work(store, clock)
         compaction = (await running.client.get(f"/api/sessions/{KEY}")).body["compaction"]
         places = {
-            "session": (WIDE, "light", at(KEY), ".tone-reply"),
+            "home": (WIDE, "light", "#/", ".bars"),
+            "session": (WIDE, "light", at(WORK_KEY), ".tone-reply .code"),
+            "turn": (WIDE, "light", at(WORK_KEY, "turn", 1), ".fall"),
             "view": (WIDE, "light", at(KEY, "view"), ".stretch"),
+            "changes": (WIDE, "dark", at(KEY, "view", "30-18"), ".diff-row"),
             "compaction": (WIDE, "dark", at(KEY, "compaction", compaction), ".ledger"),
             "budgets": (WIDE, "light", at(KEY, "budgets"), ".mark-compaction"),
-            "phone": (NARROW, "dark", at(KEY), ".tone-reply"),
+            "search": (WIDE, "dark", "#/search/berth", ".hit mark"),
+            "phone": (NARROW, "dark", at(WORK_KEY), ".tone-reply"),
+            "phone-list": (NARROW, "light", "#/", ".rail-row"),
+            "phone-view": (NARROW, "light", at(KEY, "view"), ".layer-head"),
         }
         for name, (size, scheme, where, shown) in places.items():
             page = await browsing.open(running.url, where, viewport=size, color_scheme=scheme, reduced_motion="reduce")

@@ -198,8 +198,10 @@ log = logging.getLogger(__name__)
 _SHARE = 0.2
 # Sessions indexed concurrently: the store combines their writes into one sync.
 _AT_ONCE = 8
-# Interval between passes. A search indexes newer records itself; those are few then.
+# Interval between passes over all sessions, for records of other processes. A search indexes newer records itself.
 _AGAIN_SECONDS = 60.0
+# Records of this process are indexed so long after they were written.
+_SOON_SECONDS = 2.0
 # Sessions remembered as indexed, about 150 bytes each. Sessions above this number are searched again in each pass.
 _KNOWN_MAX = 100_000
 # Any query makes the store index the session; this word has few hits.
@@ -213,17 +215,35 @@ class Indexer:
         self._store, self._clock = store, clock
         # Last indexed record of each session, by its key.
         self._until: dict[str, int] = {}
+        # Newest record of the sessions that this process has written to since they were indexed.
+        self._written: dict[str, Logged] = {}
+
+    def observe(self, session: str, logged: Logged) -> None:
+        """Note a record of this process, to be indexed soon."""
+        if not session.startswith(RESERVED_KEYS) and (len(self._written) < _KNOWN_MAX or session in self._written):
+            self._written[session] = logged
 
     async def run(self) -> None:
         """Index forever."""
+        left = 0.0
         while True:
             try:
-                await self.index_all()
+                if left <= 0:
+                    left = _AGAIN_SECONDS
+                    await self.index_all()
+                else:
+                    await self.index_written()
             except StoppingError:
                 return
             except HoldfastError as error:
                 log.warning("indexing failed", extra={"code": error.code})
-            await self._clock.sleep(_AGAIN_SECONDS)
+            left -= _SOON_SECONDS
+            await self._clock.sleep(_SOON_SECONDS)
+
+    async def index_written(self) -> int:
+        """Index the sessions that this process has written to, and return their number."""
+        written, self._written = self._written, {}
+        return await self._index([(logged.at, session, logged.seq) for session, logged in written.items()])
 
     async def index_all(self) -> int:
         """Index every session with new records, most recently used first, and return their number."""
@@ -235,6 +255,12 @@ class Indexer:
             async for known in every_session(store)
             if self._until.get(known.key) != known.last_seq and not known.key.startswith(RESERVED_KEYS)
         ]
+        return await self._index(waiting)
+
+    async def _index(self, waiting: list[tuple[float, str, int]]) -> int:
+        store = self._store
+        if not isinstance(store, SearchIndex):
+            return 0
         waiting.sort(reverse=True)
         for first in range(0, len(waiting), _AT_ONCE):
             some, began = waiting[first : first + _AT_ONCE], monotonic()

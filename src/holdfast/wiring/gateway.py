@@ -118,7 +118,7 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
             reloader.attach(settings, RunningParts(gateway, dropin, models, clients, tls, _upstreams))
         try:
             async with (
-                _background(client, keys),
+                _background(client, keys, observers),
                 serve_gateway(gateway, host, settings.gateway.port, clients=clients, tls=tls) as url,
             ):
                 yield url
@@ -130,13 +130,17 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
 
 
 @asynccontextmanager
-async def _background(client: Client, keys: "KeyFile | KeyTable | None") -> AsyncGenerator[None, None]:
+async def _background(
+    client: Client, keys: "KeyFile | KeyTable | None", observers: list[Callable[[str, Logged], None]]
+) -> AsyncGenerator[None, None]:
     """Run the background work of a gateway: index sessions, and read shared keys again."""
     from holdfast.gateway.health import Indexer  # noqa: PLC0415 - imported on use
     from holdfast.gateway.http.key_table import KeyTable  # noqa: PLC0415
 
     engine = client.engine
-    work = [asyncio.create_task(Indexer(engine.store, engine.clock).run(), name="index sessions")]
+    indexer = Indexer(engine.store, engine.clock)
+    observers.append(indexer.observe)
+    work = [asyncio.create_task(indexer.run(), name="index sessions")]
     if isinstance(keys, KeyTable):
         work.append(asyncio.create_task(keys.keep_fresh(engine.clock), name="read keys"))
     try:

@@ -88,13 +88,11 @@ def _cursor(named: tuple[str, SessionInfo]) -> str:
 
 def _after(found: Sequence[tuple[str, SessionInfo]], cursor: str) -> int:
     """Return the place of the first session after a cursor. One that was used since is on an earlier page."""
-    text, mark, key = cursor.partition("|")
+    text, _, key = cursor.partition("|")
     try:
         position = (float(text), key)
-    except ValueError:
-        mark = ""
-    if not mark:
-        raise InvalidError("the cursor is invalid; use the `next` of the page before")
+    except ValueError as error:
+        raise InvalidError("the cursor is invalid; use the `next` of the page before") from error
     return next((place for place, one in enumerate(found) if _position(one) < position), len(found))
 
 
@@ -104,11 +102,11 @@ def _after(found: Sequence[tuple[str, SessionInfo]], cursor: str) -> int:
 _SEARCHED_AT_ONCE = 4
 # Sessions per lookup of a word in the index, which takes about ten milliseconds.
 _LOOKUP_SESSIONS = 1_000
-# Words of a query that are looked up one by one, to rank sessions that have several of them first.
-_LOOKUP_WORDS_MAX = 4
+# Words of a query that are looked up.
+_LOOKUP_WORDS_MAX = 6
 # Sessions whose matches are ranked: a search takes each a millisecond or two. Those with most words of the query, then
 # those last used.
-_RANKED_MAX = 200
+_RANKED_MAX = 150
 # Matches of a session that a filter or a phrase is applied to.
 _FILTERED_MAX = 50
 
@@ -150,16 +148,14 @@ class SessionHit(msgspec.Struct, frozen=True):
 class HitsOfAll(msgspec.Struct, frozen=True):
     """Hits in all sessions, best first.
 
-    Every session is looked up in the index; `matching` counts those that have a word of the query, and the hits are of
-    those with most of its words, then of those last used. `is_complete` is false if the search timed out before all
-    sessions were looked up: repeat it, and it gets further.
+    Every session is looked up in the index; the hits are of those with most words of the query, then of those last
+    used. `is_complete` is false if the search timed out: repeat it, and it gets further.
     """
 
     hits: list[SessionHit]
     searched: int
     sessions: int
     is_complete: bool
-    matching: int = 0
 
 
 async def search_all(context: RequestContext) -> HitsOfAll:
@@ -172,30 +168,27 @@ async def search_all(context: RequestContext) -> HitsOfAll:
     store, names = context.state.client.engine.store, {known.key: key for key, known in sessions}
     # Recently used sessions first: they are the likelier hits.
     asked = sorted((one for key, one in sessions if _is_asked(query, key, one)), key=lambda one: -one.updated_at)
-    hits, looked_up, left, matching = list[SessionHit](), len(sessions) - len(asked), list[str](), 0
+    # `looked_up` sessions need no search: the index has no match of theirs, or others are better.
+    hits, looked_up, searched = list[SessionHit](), 0, 0
 
     async def search(waiting: list[str]) -> None:
-        nonlocal hits
+        nonlocal hits, searched
         while waiting:
             session = waiting.pop(0)
             hits += [_named(hit, names[session]) for hit in await _search(store, session, query, limit)]
+            searched += 1
             if len(hits) > 2 * limit:
                 hits = _best(hits, limit)
 
     with suppress(TimeoutError):
         async with asyncio.timeout(bounds.search_seconds_max):
-            worth: list[tuple[int, str]] = []
-            for start in range(0, len(asked), _LOOKUP_SESSIONS):
-                page = asked[start : start + _LOOKUP_SESSIONS]
-                worth += await _matching(store, page, query.query)
-                looked_up += len(page)
-            worth.sort(key=lambda one: -one[0])
-            matching, left = len(worth), [key for _, key in worth[:_RANKED_MAX]]
+            left = await _worth(store, asked, query.query)
+            looked_up = len(sessions) - len(left)
             async with asyncio.TaskGroup() as group:
                 for _ in range(_SEARCHED_AT_ONCE):
                     group.create_task(search(left))
-    is_complete = looked_up == len(sessions) and not left
-    return HitsOfAll(_best(hits, limit), looked_up - len(left), len(sessions), is_complete, matching)
+    searched += looked_up
+    return HitsOfAll(_best(hits, limit), searched, len(sessions), is_complete=searched == len(sessions))
 
 
 def _is_asked(query: SearchAllQuery, key: str, known: SessionInfo) -> bool:
@@ -203,16 +196,21 @@ def _is_asked(query: SearchAllQuery, key: str, known: SessionInfo) -> bool:
     return is_in_time and query.match.casefold() in key.casefold()
 
 
-async def _matching(store: Log, page: Sequence[SessionInfo], query: str) -> list[tuple[int, str]]:
-    """Return the sessions with a word of the query and how many they have, in the given order.
+async def _worth(store: Log, asked: Sequence[SessionInfo], query: str) -> list[str]:
+    """Return the sessions whose matches are ranked: those with most words of the query, then those last used.
 
-    A session that is not indexed yet may have all of them.
+    Words are looked up from the longest on, which are the rarest, until they lead to enough sessions. A session that
+    is not indexed yet may have all of them.
     """
-    words = list(query_words(query))[:_LOOKUP_WORDS_MAX]
+    words = sorted(query_words(query), key=len, reverse=True)[:_LOOKUP_WORDS_MAX]
     counts: Counter[str] = Counter()
-    for word in words if len(words) > 1 else [query]:
-        counts.update(await candidates(store, page, word))
-    return [(counts[one.key], one.key) for one in page if counts[one.key]]
+    for word in words:
+        for start in range(0, len(asked), _LOOKUP_SESSIONS):
+            counts.update(await candidates(store, asked[start : start + _LOOKUP_SESSIONS], word))
+        if len(counts) >= _RANKED_MAX:
+            break
+    found = [one.key for one in asked if one.key in counts]
+    return sorted(found, key=lambda key: -counts[key])[:_RANKED_MAX]
 
 
 async def _search(store: Log, session: str, query: SearchAllQuery, limit: int) -> list[SessionHit]:

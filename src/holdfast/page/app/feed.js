@@ -2,10 +2,11 @@
  * Client of the gateway's event streams: reconnects with backoff and resumes after the last event.
  *
  * EventSource cannot send a key, so this parses the stream. A hidden tab closes its connection, because browsers allow
- * six per host; it resumes from its cursor and misses nothing.
+ * six per host; it resumes from its cursor and misses nothing. Visible windows share a connection (`shared_stream.js`).
  */
 
 import { Problem, request } from "./api.js";
+import { SharedStream } from "./shared_stream.js";
 
 /** Backoff in milliseconds: short at first, because a restart takes a second or two. */
 const WAIT_FIRST = 400;
@@ -73,6 +74,12 @@ export class Feed {
     this._wake = () => {};
     this._visible = () => this._visibilityChanged();
     this._online = () => this._wake();
+    this._shared = new SharedStream(address("").split("?")[0], {
+      onEvent: (event) => this._follow(event),
+      onState: (state) => this._setState(state),
+    });
+    /** Aborted to let another window lead, and to start over. */
+    this._turn = new AbortController();
     document.addEventListener("visibilitychange", this._visible);
     window.addEventListener("online", this._online);
     this._run();
@@ -80,6 +87,7 @@ export class Feed {
 
   close() {
     this._closed.abort();
+    this._turn.abort();
     this._current?.abort();
     this._wake();
     document.removeEventListener("visibilitychange", this._visible);
@@ -88,23 +96,48 @@ export class Feed {
 
   /** Reconnect, for instance with another key. */
   again() {
+    this._turn.abort();
     this._current?.abort();
     this._wake();
   }
 
   _visibilityChanged() {
-    if (document.hidden) this._current?.abort();
+    if (document.hidden) {
+      this._turn.abort();
+      this._current?.abort();
+    }
     this._wake();
   }
 
   async _run() {
-    let wait = WAIT_FIRST;
     while (!this._closed.signal.aborted) {
       if (document.hidden) {
         this._setState("hidden");
         await this._pause(0);
         continue;
       }
+      this._turn = new AbortController();
+      this._isRefused = false;
+      await this._shared.run(this._turn.signal, () => this._lead(this._turn.signal));
+      // Another window may ask for the key.
+      if (this._isRefused && !this._turn.signal.aborted) await this._pause(0);
+    }
+  }
+
+  /** Handle an event that the leading window received. @param {Event} event */
+  _follow(event) {
+    if (this._closed.signal.aborted || document.hidden) return;
+    // The leader tells its position to a window that joins. One that was hidden has missed the events up to there.
+    const isBehind = event.name === "watching" && this._cursor !== "" && this._cursor !== event.id;
+    if (event.id) this._cursor = event.id;
+    this._deliver(isBehind ? { ...event, data: { ...event.data, isBehind } } : event);
+    if (event.name === "gone") this.close();
+  }
+
+  /** Hold the connection until the turn ends. @param {AbortSignal} turn */
+  async _lead(turn) {
+    let wait = WAIT_FIRST;
+    while (!turn.aborted && !document.hidden) {
       this._setState("connecting");
       const started = Date.now();
       try {
@@ -112,15 +145,14 @@ export class Feed {
         // The server ended the stream: a gateway restart or a proxy timeout.
         if (Date.now() - started > WAIT_MAX) wait = WAIT_FIRST;
       } catch (error) {
-        if (this._closed.signal.aborted) return;
+        if (turn.aborted) return;
         if (error instanceof Problem && !error.isTransient) {
           this._setState("refused", error);
-          await this._pause(0);
-          continue;
+          this._isRefused = true;
+          return;
         }
       }
-      if (this._closed.signal.aborted) return;
-      if (document.hidden) continue;
+      if (turn.aborted || document.hidden) return;
       this._setState("waiting");
       // Jitter: all pages reconnect when the gateway returns.
       await this._pause(wait * (0.75 + Math.random() / 2));
@@ -143,6 +175,7 @@ export class Feed {
       for await (const event of eventsOf(response.body, () => (activeAt = Date.now()))) {
         if (current.signal.aborted) return;
         if (event.id) this._cursor = event.id;
+        if (event.name !== "reconnect") this._shared.pass(event);
         this._deliver(event);
         if (event.name === "reconnect") return;
         if (event.name === "gone") this.close();
@@ -164,7 +197,9 @@ export class Feed {
 
   /** @param {FeedState} state @param {Problem} [problem] */
   _setState(state, problem) {
-    if (!this._closed.signal.aborted) this._onState(state, problem);
+    if (this._closed.signal.aborted) return;
+    if (this._shared.isLeader && state !== "hidden" && state !== "refused") this._shared.passState(state);
+    this._onState(state, problem);
   }
 
   /** Sleep until the timeout or `_wake`; 0: no timeout. @param {number} milliseconds */

@@ -154,7 +154,7 @@ function figures(overview, today) {
   /** @type {[string, string][]} */
   const all = [
     [count(overview.sessions), "sessions"],
-    [count(overview.used_today), "used within a day"],
+    [count(overview.used_today), "used in 24 hours"],
     [count(overview.working), "working now"],
     [count(today?.requests ?? 0), "requests today"],
     [short((today?.input ?? 0) + (today?.output ?? 0)), "tokens today"],

@@ -148,7 +148,7 @@ class Shell {
     } else if (where.view === "health" && !(this._view instanceof HealthView)) {
       this._put(new HealthView());
     } else if (where.view === "search" && !(this._view instanceof SearchView)) {
-      this._put(new SearchView());
+      this._put(new SearchView(this._sessions));
     } else if ((where.view === "home" || where.view === "overview") && !(this._view instanceof HomeView)) {
       this._put(new HomeView(this._sessions));
     }

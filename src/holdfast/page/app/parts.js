@@ -298,6 +298,6 @@ export function excluder(seq, actions) {
       title: label,
       on: { click: () => actions.exclude(seq, !isExcluded) },
     },
-    icon("close"),
+    icon("hide"),
   );
 }

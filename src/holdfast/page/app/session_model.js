@@ -128,7 +128,10 @@ export class SessionModel extends EventTarget {
     if (event.name === "record") this._receiveRecord(event.data);
     else if (event.name === "delta") this._receiveDelta(event.data);
     else if (event.name === "resync") this._resync();
-    else if (event.name === "watching" && event.data.seq > this.count) this._grow(event.data.seq);
+    else if (event.name === "watching" && event.data.seq > this.count) {
+      this._grow(event.data.seq);
+      this._refreshSoon();
+    }
     else if (event.name === "gone") this._announce("gone");
   }
 

@@ -17,6 +17,7 @@ import { BudgetsTab } from "./budgets.js";
 import { NoticesTab } from "./notices.js";
 import { CompactionTab } from "./compaction.js";
 import { stateInWords } from "./record_text.js";
+import { middle } from "./session_row.js";
 import { bone } from "./skeleton.js";
 
 /** @type {Record<string, string>} */
@@ -48,7 +49,7 @@ export class SessionView {
         "header",
         { class: "session-head" },
         el("a", { class: "quiet icon-button only-narrow", href: "#/", "aria-label": "All sessions" }, icon("back")),
-        el("div", { class: "session-title" }, el("h1", { tabindex: "-1", title: key }, plain(key)), this._head),
+        el("div", { class: "session-title" }, el("h1", { tabindex: "-1", "aria-label": key }, middle(key, "session-key")), this._head),
         this._gauges,
         sessionMenu(this.actions),
       ),

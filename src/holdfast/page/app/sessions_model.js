@@ -110,7 +110,7 @@ export class SessionsModel extends EventTarget {
       this._all.delete(data.session);
       this._total -= 1;
       this._notify();
-    } else if (name === "resync" || (name === "watching" && !this._reading)) {
+    } else if (name === "resync" || (name === "watching" && (data.isBehind || !this._reading))) {
       // A stream that resumed from a cursor has missed nothing.
       this.read().catch(() => {});
     }

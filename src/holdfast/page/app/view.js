@@ -76,7 +76,7 @@ export class ViewTab {
             this._list.node,
           ),
         },
-        { name: "Left the view, or changes", node: [this._past.node, this._diff] },
+        { name: "Left or changed", node: [this._past.node, this._diff] },
       ),
     );
     const { signal } = this._stop;

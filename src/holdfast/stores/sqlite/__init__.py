@@ -64,6 +64,10 @@ from holdfast.types.records import (
 # Records to read inline: a reader that follows a log finds a few, mostly none.
 FEW_RECORDS = 16
 
+# Writes of the search index after which it is merged, and steps of a merge: a tenth of a second of the writer.
+_MERGED_AFTER_WRITES = 256
+_MERGE_STEPS_MAX = 20
+
 # Size of a turn end that may use the reserved disk space: a thousand outcomes at once with their messages, and a
 # sixteenth of that space.
 TURN_END_BYTES_MAX = RESERVE_BYTES // 16
@@ -94,6 +98,8 @@ class SqliteStore:
         self._writer = Writer(self._path, self._instances, clock, self._registry)
         self._registry.on_first_wait = self._writer.start_polling
         self._readers = Readers(self._path, self._connect)
+        # Writes of the search index since it was merged; those of earlier processes count as one.
+        self._unmerged = 1
 
     @property
     def commits(self) -> int:
@@ -183,8 +189,17 @@ class SqliteStore:
         return await self._read(lambda db: search_index.find(db, session, query, limit))
 
     async def candidates(self, sessions: Sequence[SessionInfo], query: str) -> list[str]:
-        """Return the sessions that may match; see `SearchIndex.candidates`."""
+        """Return the sessions that may match; see `SearchIndex.candidates`. A changed index is merged first."""
+        if self._unmerged:
+            with suppress(StoreFullError):
+                await self._merge_index()
         return await self._read(lambda db: search_index.candidates(db, sessions, query))
+
+    async def _merge_index(self) -> None:
+        self._unmerged = 0
+        for _ in range(_MERGE_STEPS_MAX):
+            if not await self._writer.run(lambda batch: batch.merge_index(), is_synced=False):
+                break
 
     async def _index_all(self, session: str) -> None:
         known = await self.info(session)
@@ -200,6 +215,9 @@ class SqliteStore:
 
     async def _index(self, part: Slice) -> None:
         await self._writer.run(lambda batch: batch.index(part), size_bytes=part.size_bytes)
+        self._unmerged += 1
+        if self._unmerged >= _MERGED_AFTER_WRITES:
+            await self._merge_index()
 
     async def acquire(self, session: str, owner: str, *, seconds: float) -> Lease | None:
         """Take the lease of a session; see `Log.acquire`."""

@@ -21,7 +21,7 @@ from holdfast.stores.sqlite.blob_refs import add_blob_refs, insert_refs, seal_ro
 from holdfast.stores.sqlite.directory import write_row
 from holdfast.stores.sqlite.inspect import RecentEnds, end_of_log
 from holdfast.stores.sqlite.process_lock import Instances
-from holdfast.stores.sqlite.search import Slice, write_slice
+from holdfast.stores.sqlite.search import Slice, merge, write_slice
 from holdfast.types.messages import BlobRef
 
 # Rows in the cache: some MiB at most. Above this the cache is cleared.
@@ -328,6 +328,10 @@ class Batch:
     def index(self, part: Slice) -> None:
         """Add a slice of records to the search index."""
         write_slice(self._db, part)
+
+    def merge_index(self) -> bool:
+        """Merge some of the search index, and return whether more may be left."""
+        return merge(self._db)
 
     def change(self, lease: Lease, work: Callable[[apsw.Connection, SessionRow, float], ResultT]) -> ResultT:
         """Run a change of a session under its lease. The callable checks everything before it changes anything.

@@ -1,8 +1,9 @@
 """Search index of a SQLite store.
 
-Records are indexed by the first search after them, not by the append: most sessions are never searched, and indexing
-every append would halve the write throughput of many sessions. A search catches up first, in slices that each take the
-writer a few milliseconds, so it finds every record appended before it began.
+Records are indexed after the append, not by it: indexing every append would halve the write throughput of many
+sessions. The gateway does it in idle time (`gateway.health.Indexer`), and `search_marks` has how far each session is. A
+search catches up first, in slices that each take the writer a few milliseconds, so it finds every record appended
+before it began.
 """
 
 from collections import defaultdict
@@ -79,6 +80,26 @@ def write_slice(db: apsw.Connection, part: Slice) -> None:
         db.execute(_INSERT_WORDS, (part.session << ROW_BITS | row, indexed.called, indexed.said))
 
 
+# Pages that a step of a merge may write: some five milliseconds.
+_MERGE_PAGES = 64
+# Segments of a level that are merged into one: as few as possible.
+_MERGED_AT_LEAST = 2
+
+
+def merge(db: apsw.Connection) -> bool:
+    """Within a transaction: merge some segments of the word index, and return whether more may be left.
+
+    Every write of the index adds a segment, and a lookup reads all of them: with 17 of them a lookup takes ten times as
+    long as with two. SQLite merges four segments of a level into one by itself; here it merges two.
+    """
+    if db.execute("SELECT v FROM search_words_config WHERE k = 'usermerge'").get != _MERGED_AT_LEAST:
+        db.execute("INSERT INTO search_words (search_words, rank) VALUES ('usermerge', ?)", (_MERGED_AT_LEAST,))
+    before = db.total_changes()
+    db.execute("INSERT INTO search_words (search_words, rank) VALUES ('merge', ?)", (_MERGE_PAGES,))
+    # The statement itself counts as one change.
+    return db.total_changes() - before > 1
+
+
 # --- Reads ---
 
 # Records and bytes per slice: tokenizing them takes a reader thread some 50 ms, and writing them a few milliseconds.
@@ -91,13 +112,17 @@ _SELECT_MARK = """
 """
 _SELECT_ROWS = "SELECT seq, call, called_words, said_words FROM search_rows WHERE session = ? ORDER BY row"
 _SELECT_PLACES = "SELECT doc, col, count(*) FROM search_places WHERE term = ? GROUP BY doc, col"
-# Words are stored per session, so a common word of other sessions costs nothing.
+# Words are stored per session, so a common word of other sessions costs nothing. A match stops at its first row, where
+# `search_places` reads all of them. No word has a quotation mark (`core.search.tokenizer`).
 _SELECT_CANDIDATES = """
     SELECT sessions.key FROM json_each(?1) AS asked
     CROSS JOIN sessions ON sessions.key = asked.value ->> 0
     LEFT JOIN search_marks ON session = number
     WHERE coalesce(until, 0) < asked.value ->> 1
-    OR EXISTS (SELECT 1 FROM json_each(?2) AS word CROSS JOIN search_places ON term = number || '|' || word.value)
+    OR EXISTS (
+        SELECT 1 FROM json_each(?2) AS word CROSS JOIN search_words
+        WHERE search_words MATCH '"' || number || '|' || word.value || '"'
+    )
     ORDER BY asked.id
 """
 # Bodies are measured before they are read, so that a slice of large records stays small. In this form SQLite merges the
