@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import importlib
 import subprocess
 import urllib.error
 import urllib.parse
@@ -193,8 +194,7 @@ def test_the_official_client_lists_and_calls_the_tools(tenants: tuple[str, dict[
 
 
 async def _official(mcp: Any, httpx: Any, url: str, key: str) -> list[object]:
-    from mcp.client import streamable_http  # noqa: PLC0415 - only with the SDK
-
+    streamable_http = importlib.import_module("mcp.client.streamable_http")
     http = httpx.AsyncClient(headers={"authorization": f"Bearer {key}"})
     async with (
         http,
