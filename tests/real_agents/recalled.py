@@ -1,9 +1,9 @@
 """Real agents after a rescue: the gateway's own tool `recall` in the requests that reach the provider.
 
-`python -m tests.real_agents.recalled [claude codex] [--show]`. The agent learns 630 facts, in more text than its model's
-window holds, and is asked for one that no summary has. The provider's requests are recorded: whether they offer `recall`,
-and whether they carry the fact. The agent's own session file must have no call of it. `--show` prints the end of the
-last request.
+`python -m tests.real_agents.recalled [claude codex] [--show]`. The agent learns 630 facts, in more text than its window
+holds, and is asked for one that no summary has. The provider's requests are recorded: whether they offer `recall`,
+whether they carry the fact, and which keys pay for them, summaries included. The agent's own session file must have no
+call of it. `--show` prints the end of the last request.
 """
 
 import hashlib
@@ -33,14 +33,16 @@ def fact(number: int) -> tuple[str, str]:
 
 
 @contextmanager
-def recorded(upstream: str) -> Iterator[tuple[str, list[bytes]]]:
-    """Serve an address in front of a provider, and yield it with the bodies of all requests."""
+def recorded(upstream: str) -> Iterator[tuple[str, list[bytes], set[str]]]:
+    """Serve an address in front of a provider, and yield it with the bodies and the keys of all requests."""
     bodies: list[bytes] = []
+    keys: set[str] = set()
 
     class Forward(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             bodies.append(body)
+            keys.add(self.headers["x-api-key"] or self.headers["authorization"].removeprefix("Bearer "))
             kept = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "connection"}}
             try:
                 answer = urllib.request.urlopen(urllib.request.Request(upstream + self.path, body, kept))
@@ -60,7 +62,7 @@ def recorded(upstream: str) -> Iterator[tuple[str, list[bytes]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forward)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", bodies
+        yield f"http://127.0.0.1:{server.server_address[1]}", bodies, keys
     finally:
         server.shutdown()
         server.server_close()
@@ -78,16 +80,16 @@ def asked(name: str) -> str:
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-agents-") as folder,
         provider() as base,
-        recorded(base) as (address, bodies),
+        recorded(base) as (address, bodies, keys),
     ):
         desk = Desk(name, Path(folder) / "home", base)
         desk.home.mkdir()
         with gateway(address, desk.home / "store.db") as proxy:
             desk.prepare(proxy)
             for page in range(_PAGES):
-                facts = range(page * _FACTS_PER_PAGE, (page + 1) * _FACTS_PER_PAGE)
-                told = "\n\n".join(f"remember {' = '.join(fact(one))}. {_PROSE}" for one in facts)
-                desk.say(told, is_first=page == 0)
+                numbers = range(page * _FACTS_PER_PAGE, (page + 1) * _FACTS_PER_PAGE)
+                learned = "\n\n".join(f"remember {' = '.join(fact(one))}. {_PROSE}" for one in numbers)
+                desk.say(learned, is_first=page == 0)
             before = len(bodies)
             told = desk.say(f"what is {name_asked}?")
         if "--show" in sys.argv:
@@ -100,13 +102,16 @@ def asked(name: str) -> str:
         file = session_of(name, desk.home, str(desk.work)).path.read_bytes()
         hidden = b'"name":"recall"' not in file
         facts = f"{'known' if is_known else 'unknown'} | {len(new)} | {offered} | {answered}"
-        return f"| {name} {version(name)} | {facts} | {'no call of it' if hidden else 'a call of it'} |"
+        paid = f"{len(bodies)} with {', '.join(sorted(keys))}"
+        return f"| {name} {version(name)} | {facts} | {'no call of it' if hidden else 'a call of it'} | {paid} |"
 
 
 def main(names: list[str]) -> int:
     """Print the table."""
-    head = "| agent | the fact is | requests | that offer `recall` | with the fact | the agent's file has |"
-    sys.stdout.write(f"{head}\n|---|---|---|---|---|---|\n")
+    head = (
+        "| agent | the fact is | requests | that offer `recall` | with the fact | the agent's file has | all requests |"
+    )
+    sys.stdout.write(f"{head}\n|---|---|---|---|---|---|---|\n")
     for name in [name for name in names if name != "--show"] or ["claude", "codex"]:
         if shutil.which(name):
             sys.stdout.write(asked(name) + "\n")

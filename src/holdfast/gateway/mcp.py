@@ -18,8 +18,8 @@ from holdfast.gateway.api.request_context import AppState
 from holdfast.gateway.http.asgi import Receive, Scope, Send, body_chunks, header, send_response
 from holdfast.gateway.http.auth import Tenant
 from holdfast.gateway.http.problems import InvalidError, MethodError
-from holdfast.ports import Blobs, SessionInfo, Store
-from holdfast.runtime.tools.recall import Recall
+from holdfast.ports import Blobs, Log, SessionInfo
+from holdfast.runtime.tools.recall import Recall, search_shown
 
 # Versions of the protocol whose messages these are; the newest is offered to clients with another.
 _PROTOCOLS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -78,7 +78,7 @@ class RpcError(Exception):
 class McpServer:
     """Answers requests over the sessions of one owner."""
 
-    def __init__(self, store: Store, blobs: Blobs, tenant: str = "") -> None:
+    def __init__(self, store: Log, blobs: Blobs, tenant: str = "") -> None:
         self._store = store
         self._prefix = f"@{tenant}/" if tenant else ""
         self._recall = Recall(store, blobs, Bounds())
@@ -172,7 +172,11 @@ class McpServer:
             keys = [await self._key(arguments.session)]
         else:
             keys = [one.key for one in (await self._owned())[:_SEARCHED_MAX]]
-        hits = [(hit, key) for key in keys for hit in await self._store.search(key, arguments.query, limit=_HITS_SHOWN)]
+        hits = [
+            (hit, key)
+            for key in keys
+            for hit in await search_shown(self._store, key, arguments.query, limit=_HITS_SHOWN)
+        ]
         hits.sort(key=lambda found: -found[0].score)
         lines = [f"{key.removeprefix(self._prefix)} [#{hit.seq}] {hit.excerpt}" for hit, key in hits[:_HITS_SHOWN]]
         return "\n\n".join(lines) or f"nothing found for {arguments.query!r}"
