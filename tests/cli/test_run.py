@@ -190,6 +190,14 @@ def test_a_check_sends_one_message_with_the_agent(home: Path, upstream: str) -> 
     assert ended.stdout == b"Claude Code did not reach the gateway (exit code 1): not logged in\n"
 
 
+def test_the_users_arguments_do_not_separate_a_message_from_its_option(home: Path, upstream: str) -> None:
+    does = "assert sys.argv[-2] == '--message', sys.argv; assert '--no-git' in sys.argv; print(send(sys.argv[-1]))"
+    programs = make_agent(home / "bin", "aider", f"BASE = os.environ['ANTHROPIC_API_BASE']\n{does}")
+    chosen = settings(home, upstream, programs, ANTHROPIC_API_BASE=upstream)
+    ended = holdfast("run", "--check", "--json", "aider", "--no-git", settings=chosen)
+    assert (ended.returncode, msgspec.json.decode(ended.stdout)["is_answered"]) == (0, True)
+
+
 # --- setup ---
 
 

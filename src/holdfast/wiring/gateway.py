@@ -84,6 +84,7 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
     from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
     from holdfast.gateway.http.tls import tls_context  # noqa: PLC0415
+    from holdfast.gateway.mcp import McpApp  # noqa: PLC0415
     from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
     from holdfast.gateway.status_cache import SessionWatches  # noqa: PLC0415
 
@@ -111,7 +112,11 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
         state = _app_state(settings, client, keys, watches, faults)
         observers.append(state.accounts.observe)
         dropin = _dropin(settings, client, metrics)
-        mounts = {"v1": Mount(dropin, error_response=problem_response), "": Mount(Page(), is_open=True)}
+        mounts = {
+            "v1": Mount(dropin, error_response=problem_response),
+            "mcp": Mount(McpApp(state)),
+            "": Mount(Page(), is_open=True),
+        }
         gateway = Gateway(state, metrics, needs_keys=has_keys, mounts=mounts, origins=origins, request_span=span)
         clients = ForwardedClients(gateway, proxies)
         if reloader is not None:

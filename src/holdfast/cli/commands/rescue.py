@@ -78,10 +78,7 @@ def rescue(  # noqa: PLR0913 - a parameter per option
     compacted the session, its state is written instead, so that the agent continues without the gateway.
     """
     configure_logging()
-    if leave and (session is not None or in_place):
-        raise click.UsageError("--leave takes every session of this folder; for one give its ID with --in-place")
-    if source is not None and not (in_place and session):
-        raise click.UsageError("--from needs an ID and --in-place")
+    _check_options(session, source, in_place=in_place, leave=leave)
     home, cwd = Path.home(), str(Path.cwd())
     if leave:
         _leave(list_sessions(home, os.environ, cwd), store, window, dry_run=dry_run, as_json=as_json)
@@ -90,28 +87,54 @@ def rescue(  # noqa: PLR0913 - a parameter per option
         _print_list(list_sessions(home, os.environ, cwd), as_json=as_json)
         return
     ref = find_session(session, home, os.environ, cwd)
+    if in_place:
+        _rescue_in_place(ref, window, store, source, dry_run=dry_run, as_json=as_json)
+    else:
+        _rescue_into_store(ref, window, store, key, dry_run=dry_run, as_json=as_json)
+
+
+def _check_options(session: str | None, source: str | None, *, in_place: bool, leave: bool) -> None:
+    if leave and (session is not None or in_place):
+        raise click.UsageError("--leave takes every session of this folder; for one give its ID with --in-place")
+    if source is not None and not (in_place and session):
+        raise click.UsageError("--from needs an ID and --in-place")
+
+
+def _rescue_in_place(
+    ref: SessionRef, window: int | None, store: Place | None, source: str | None, *, dry_run: bool, as_json: bool
+) -> None:
     found = read_session(ref)
+    proxied = asyncio.run(_proxied(found, store, source))
     diagnosis = diagnose(found, window)
-    proxied = asyncio.run(_proxied(found, store, source)) if in_place else None
     if proxied is not None:
         diagnosis = diagnosis.followed_by(proxied.symptom)
     output = _output(found, diagnosis)
+    if not dry_run:
+        _print_repaired(rescue_in_place(ref, window, proxied), output, as_json=as_json)
+        return
+    _print_diagnosis(output, as_json=as_json)
+    if not as_json:
+        click.echo(_would(diagnosis))
+
+
+def _rescue_into_store(
+    ref: SessionRef, window: int | None, store: Place | None, key: str | None, *, dry_run: bool, as_json: bool
+) -> None:
+    found = read_session(ref)
+    output = _output(found, diagnose(found, window))
     if dry_run:
         _print_diagnosis(output, as_json=as_json)
         if not as_json:
-            click.echo(_would(diagnosis, in_place=in_place))
-    elif in_place:
-        _print_repaired(rescue_in_place(ref, window, proxied), output, as_json=as_json)
-    else:
-        named = key or f"{ref.agent}:{found.ref.id}"
-        check_session_key(named)
-        imported = asyncio.run(_import(found, named, store_to_write(store)))
-        output = msgspec.structs.replace(output, imported=imported)
-        _print_diagnosis(output, as_json=as_json)
-        if not as_json:
-            known = f", {imported.already_there:,} were already there" if imported.already_there else ""
-            click.echo(f"{imported.messages:,} messages imported as {sanitize(named)}{known}")
-            click.echo(f"continue it: holdfast chat --session {sanitize(named)}")
+            click.echo("it would be imported; its own file stays as it is")
+        return
+    named = key or f"{ref.agent}:{found.ref.id}"
+    check_session_key(named)
+    imported = asyncio.run(_import(found, named, store_to_write(store)))
+    _print_diagnosis(msgspec.structs.replace(output, imported=imported), as_json=as_json)
+    if not as_json:
+        known = f", {imported.already_there:,} were already there" if imported.already_there else ""
+        click.echo(f"{imported.messages:,} messages imported as {sanitize(named)}{known}")
+        click.echo(f"continue it: holdfast chat --session {sanitize(named)}")
 
 
 async def _proxied(found: ForeignSession, store: Place | None, source: str | None = None) -> ProxiedState | None:
@@ -195,9 +218,7 @@ def _print_diagnosis(output: RescueOutput, *, as_json: bool) -> None:
         click.echo(f"  entries that are no messages, left in its file: {kinds}")
 
 
-def _would(diagnosis: Diagnosis, *, in_place: bool) -> str:
-    if not in_place:
-        return "it would be imported; its own file stays as it is"
+def _would(diagnosis: Diagnosis) -> str:
     if not diagnosis.symptoms:
         return "nothing would change"
     is_proxied = any(one.trouble is Trouble.PROXIED for one in diagnosis.symptoms)

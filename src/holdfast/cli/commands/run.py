@@ -317,7 +317,9 @@ def _check(plan: Plan, set_: Launch, url: str, *, as_json: bool) -> int:
     """Send one message with the agent, and return 0 if it was answered through the gateway."""
     if not plan.agent.one_message:
         raise UsageError("--check needs a known agent; start the command itself to try it")
-    words = [plan.command[0], *set_.arguments, *plan.agent.one_message, *plan.command[1:]]
+    # The last word before a message may be the option that takes it.
+    *first, last = plan.agent.one_message
+    words = [plan.command[0], *set_.arguments, *first, *plan.command[1:], last]
     words.append(_CHECK_MESSAGE.format(at=time.time()))
     before = _calls(url)
     try:

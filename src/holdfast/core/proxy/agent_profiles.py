@@ -111,7 +111,7 @@ AGENTS: tuple[AgentProfile, ...] = (
             "CLAUDE_CONFIG_DIR",
         ),
         login="The subscription token is sent through the gateway to Anthropic unchanged.",
-        tried="2.1.325",
+        tried="2.1.326",
     ),
     AgentProfile(
         "codex",
@@ -198,6 +198,7 @@ AGENTS: tuple[AgentProfile, ...] = (
             "OPENAI_BASE_URL of your provider"
         ),
         login="Its own login is bound to its own address and cannot be redirected; an API key can.",
+        tried="0.24.4",
     ),
     AgentProfile(
         "copilot",
@@ -213,6 +214,7 @@ AGENTS: tuple[AgentProfile, ...] = (
             "and, for another provider than OpenAI, COPILOT_PROVIDER_BASE_URL"
         ),
         login="A GitHub subscription speaks only to GitHub and cannot be redirected; a provider key can.",
+        tried="1.0.102",
     ),
     AgentProfile(
         "gemini",
@@ -234,6 +236,7 @@ AGENTS: tuple[AgentProfile, ...] = (
         arguments=("--max-chat-history-tokens", "{window}"),
         one_message=("--yes-always", "--message"),
         login="It has no subscription login; API keys are kept.",
+        tried="0.86.2",
     ),
     AgentProfile(
         "hermes",
@@ -242,7 +245,7 @@ AGENTS: tuple[AgentProfile, ...] = (
         "chat completions",
         base_urls=(_OPENAI_V1,),
         one_message=("chat", "-Q", "-q"),
-        login="API keys are kept. A provider in its config.yaml takes precedence over the environment.",
+        login="API keys are kept. A provider in its config.yaml takes precedence over the environment; set its base_url there.",
     ),
     AgentProfile(
         "crush",

@@ -234,7 +234,7 @@ class Gateway:
                 "this gateway needs one of its keys in the header `Authorization: Bearer …`; "
                 "the operator creates one with `holdfast keys add NAME`"
             )
-        if key.role is Role.READ and scope["method"] not in _READING:
+        if key.role is Role.READ and not _is_reading(scope):
             raise ForbiddenError(f"the key {key.name!r} may only read; its role is {key.role.value!r}")
         tenant = self.state.tenant(key.name)
         tenant.key = key
@@ -258,7 +258,13 @@ class Gateway:
 
 
 _READING = {"GET", "HEAD", "OPTIONS"}
+_MCP = "mcp"
 _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
+
+
+def _is_reading(scope: Scope) -> bool:
+    """Return whether a request changes nothing. MCP sends everything as POST, and its tools only read."""
+    return scope["method"] in _READING or segments(scope)[0] == _MCP
 
 
 class _MethodNotAllowedError(MethodError):

@@ -208,7 +208,7 @@ def repair(session: ForeignSession, compaction: Compaction | None) -> bytes:
 def _answer_fields(path: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the fields of an answer other than its content, from the newest answer of the session."""
     messages = [value["message"] for value in path if isinstance(value.get("message"), dict)]
-    newest = next((one for one in reversed(messages) if one.get("role") == "assistant"), {})
+    newest: dict[str, Any] = next((one for one in reversed(messages) if one.get("role") == "assistant"), {})
     spent: dict[str, Any] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
     spent["cost"] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
     return {**{name: str(newest.get(name, "")) for name in ("api", "provider", "model")}, "usage": spent}
@@ -216,23 +216,34 @@ def _answer_fields(path: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _spoken(tail: Sequence[NeutralMessage], answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield messages in the form of pi: each result of a tool is a message of its own."""
-    names: dict[str, str] = {}
+    names = {part.call_id: part.name for one in tail for part in one.parts if isinstance(part, ToolCall)}
     for message in tail:
         now = {"timestamp": int(time.time() * 1_000)}
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
-        for result in results:
-            named = {"toolCallId": result.call_id, "toolName": names.get(result.call_id, "")}
-            content = [block for one in result.parts if (block := _block(one, message)) is not None]
-            is_error = result.outcome is not ToolOutcome.DONE
-            yield {"role": "toolResult", **named, "content": content, "isError": is_error, **now}
-        content = [block for part in message.parts if (block := _block(part, message)) is not None]
-        names |= {part.call_id: part.name for part in message.parts if isinstance(part, ToolCall)}
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                yield {**_result(part, message, names), **now}
+        content = _blocks(message.parts, message)
         if content and message.role is NeutralRole.ASSISTANT:
             calls = any(block["type"] == "toolCall" for block in content)
-            stopped = {"stopReason": "toolUse" if calls else "stop"}
-            yield {"role": "assistant", "content": content, **answer, **stopped, **now}
+            yield {
+                "role": "assistant",
+                "content": content,
+                **answer,
+                "stopReason": "toolUse" if calls else "stop",
+                **now,
+            }
         elif content:
             yield {"role": "user", "content": content, **now}
+
+
+def _result(result: ToolResult, message: NeutralMessage, names: Mapping[str, str]) -> dict[str, Any]:
+    named = {"toolCallId": result.call_id, "toolName": names.get(result.call_id, "")}
+    is_error = result.outcome is not ToolOutcome.DONE
+    return {"role": "toolResult", **named, "content": _blocks(result.parts, message), "isError": is_error}
+
+
+def _blocks(parts: Sequence[Part], message: NeutralMessage) -> list[dict[str, Any]]:
+    return [block for part in parts if (block := _block(part, message)) is not None]
 
 
 def _block(part: Part, message: NeutralMessage) -> dict[str, Any] | None:
