@@ -11,6 +11,7 @@ from holdfast.ports import BlobRefs
 from holdfast.runtime.tools import long_texts
 from holdfast.runtime.tools.long_texts import LongTexts
 from holdfast.runtime.tools.recall import Recall
+from holdfast.runtime.tools.tool_context import CallPlace
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import ManualClock, a_tool_call, lease_on
 from holdfast.types.messages import BlobRef, LargeText, Media, Role, Text, ToolCall, ToolResult, text_of
@@ -43,12 +44,12 @@ async def test_a_fact_in_the_middle_of_a_long_message_is_found_by_one_recall(tmp
         await session.send(FILLER + FACT + FILLER)
         await session.send("And now?")
         call = ToolCall("1", "recall", json.dumps({"query": QUESTION}))
-        found = text_of((await client.engine.toolbox.run(call, session="s")).parts)
+        found = text_of((await client.engine.toolbox.run(call, place=CallPlace("s"))).parts)
         assert "482913" in found
         offset = int(found.partition("offset=")[2].partition(")")[0])
         blob = found.partition('blob="')[2].partition('"')[0]
         read = ToolCall("2", "recall", json.dumps({"blob": blob, "offset": offset}))
-        assert "482913" in text_of((await client.engine.toolbox.run(read, session="s")).parts)
+        assert "482913" in text_of((await client.engine.toolbox.run(read, place=CallPlace("s"))).parts)
 
 
 async def test_originals_of_truncated_outputs_and_appended_messages_are_searched(place: Place) -> None:

@@ -271,7 +271,7 @@ class LiveModels:
         self._current = models
         self._retired: list[tuple[float, ModelList]] = []
 
-    def models(self, preferred: str | None) -> Sequence[ModelPort]:
+    def models(self, preferred: str | Model | None) -> Sequence[ModelPort]:
         """Return the models to try: the session's own choice first, then the defaults."""
         return self._current.models(preferred)
 
