@@ -74,4 +74,4 @@ FROM holdfast.sessions WHERE created_at IS NOT NULL;
 
 DROP FUNCTION holdfast.opening_of;
 
-UPDATE holdfast.layout SET version = 6;
+UPDATE holdfast.layout SET version = 7;
