@@ -217,3 +217,12 @@ def test_a_request_without_the_named_parameter_is_not_recovered_for_it() -> None
 
     assert plan_failure(CHAT, fault, BOUNDS) == ReturnError()
     assert plan_failure(msgspec.structs.replace(CHAT, parameters=frozenset({"seed"})), fault, BOUNDS) == Recover(fault)
+
+
+def test_a_request_is_not_repeated_for_a_client_on_a_guess_alone() -> None:
+    """A reply that was empty is; of a refusal without a reason the client hears at once."""
+    guess = Fault(FaultKind.BAD_REQUEST, Confidence.GUESS)
+    assert plan_failure(CHAT, guess, BOUNDS) == ReturnError()
+    assert plan_failure(msgspec.structs.replace(CHAT, is_divisible=True), guess, BOUNDS) == Recover(guess)
+    empty = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY)
+    assert plan_failure(CHAT, empty, BOUNDS) == Recover(empty)

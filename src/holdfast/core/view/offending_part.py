@@ -97,8 +97,8 @@ def large_parts(tail: Sequence[Logged], turn: Turn) -> list[LargePart]:
         start_bytes = 0
         for place, part in enumerate(parts):
             shown = replaced.get((seq, place), part)
-            is_text = not isinstance(part, Media) and not isinstance(shown, Media)
-            if is_text and (seq, place) not in excluded and _size_of(shown) >= _TEXT_BYTES_MIN:
+            is_long = (seq, place) not in excluded and _size_of(shown) >= _TEXT_BYTES_MIN
+            if is_long and not isinstance(part, Media) and not isinstance(shown, Media):
                 found.append(LargePart(seq, place, part, start_bytes, shown, entered > last_success))
             # A line break separates the parts of a record.
             start_bytes += _size_of(part) + 1
