@@ -65,7 +65,10 @@ async def test_no_request_of_a_growing_conversation_waits_for_a_summary_once_the
     pieces = [record for record in records if isinstance(record, PieceSummarised)]
     assert asked <= len(pieces) + 2
     assert sum(not piece.level for piece in pieces) <= len(applied) + 1
-    # The window is filled to what it holds before the next compaction.
+    # The window is filled to what it holds before each compaction, not only before the first.
+    peaks = [size for size, following in pairwise(sizes) if following < size]
+    assert len(peaks) >= len(applied)
+    assert min(peaks) > 0.8 * 12_000
     assert max(sizes) > 0.9 * 12_000
 
 

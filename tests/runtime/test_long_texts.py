@@ -14,7 +14,18 @@ from holdfast.runtime.tools.recall import Recall
 from holdfast.runtime.tools.tool_context import CallPlace
 from holdfast.stores.memory import MemoryBlobs, MemoryStore
 from holdfast.testing.builders import ManualClock, a_tool_call, lease_on
-from holdfast.types.messages import BlobRef, LargeText, Media, Role, Text, ToolCall, ToolResult, text_of
+from holdfast.types.messages import (
+    BlobRef,
+    LargeText,
+    Media,
+    Reply,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
 from holdfast.types.records import InputAdmitted, MessageAppended, ReplyRecorded, ToolSettled, TurnStarted
 
 FILLER = "the crew checked the ropes and wrote the usual lines into the book before the watch changed again. " * 400
@@ -60,7 +71,7 @@ async def test_originals_of_truncated_outputs_and_appended_messages_are_searched
         [
             InputAdmitted((Text("go"),)),
             TurnStarted(1),
-            ReplyRecorded(1, 1, a_tool_call()),
+            ReplyRecorded(1, 1, Reply((a_tool_call(),), StopReason.TOOL_CALLS, None, "m")),
             ToolSettled(1, ToolResult("call-1", (Text("truncated"),), originals=(kept,))),
         ],
         after=0,

@@ -45,16 +45,7 @@ def best_windows(texts: Sequence[str], query: str, *, limit: int) -> list[Window
     found = Counter(word for one in masks for mask in one.values() for word in mask)
     total = sum(len(text) // _STEP_CHARS + 1 for text in texts)
     rarity = {word: weight * math.log(1 + total / (found[word] + 0.5)) for word, weight in weights.items()}
-    whole = sum(rarity.values())
-    likely = heapq.nlargest(
-        _COMPARED_MAX,
-        (
-            (sum(rarity[word] for word in mask), -text, -place)
-            for text, one in enumerate(masks)
-            for place, mask in one.items()
-        ),
-    )
-    compared = [_compared(texts[-text], -text, -place, rarity, whole) for _, text, place in likely]
+    compared = _compared_windows(texts, masks, rarity)
     ranked = sorted(compared, key=lambda window: (-window.covered, window.text, window.start))
     best: list[Window] = []
     for window in ranked:
@@ -62,6 +53,20 @@ def best_windows(texts: Sequence[str], query: str, *, limit: int) -> list[Window
         if window.covered >= _COVERED_MIN and not beside and len(best) < limit:
             best.append(window)
     return best
+
+
+def _compared_windows(
+    texts: Sequence[str], masks: Sequence[Mapping[int, set[str]]], rarity: Mapping[str, float]
+) -> list[Window]:
+    """Return the likeliest windows, compared word by word."""
+    scores = (
+        (sum(rarity[word] for word in mask), -text, -place)
+        for text, one in enumerate(masks)
+        for place, mask in one.items()
+    )
+    whole = sum(rarity.values())
+    likely = heapq.nlargest(_COMPARED_MAX, scores)
+    return [_compared(texts[-text], -text, -place, rarity, whole) for _, text, place in likely]
 
 
 def _needles(query: str, weights: Mapping[str, float]) -> dict[str, tuple[str, ...]]:

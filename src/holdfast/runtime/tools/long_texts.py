@@ -36,18 +36,7 @@ class LongTexts:
     async def find(self, session: str, query: str, retracted: Ranges) -> list[str]:
         """Return lines with the parts that match a query best, and a line if some texts were not read."""
         listed = [one for one in await self._listed(session) if not is_retracted(one[0], retracted)]
-        chosen: list[tuple[int, BlobRef, str]] = []
-        room = READ_BYTES_MAX
-        for read, (seq, ref) in enumerate(listed):
-            if chosen and ref.size_bytes > room:
-                unread = len(listed) - read
-                break
-            text = await self._text(ref, room)
-            room -= min(ref.size_bytes, room) if text else 0
-            if text:
-                chosen.append((seq, ref, text))
-        else:
-            unread = 0
+        chosen, unread = await self._read(listed)
         if not chosen:
             return []
         texts = [text for _, _, text in chosen]
@@ -59,6 +48,19 @@ class LongTexts:
         if unread:
             lines.append(f"({unread} older long texts were not searched; read them by their records)")
         return lines
+
+    async def _read(self, listed: Sequence[tuple[int, BlobRef]]) -> tuple[list[tuple[int, BlobRef, str]], int]:
+        """Return the texts that fit into the bytes of a search, and the number of the others."""
+        chosen: list[tuple[int, BlobRef, str]] = []
+        room = READ_BYTES_MAX
+        for place, (seq, ref) in enumerate(listed):
+            if chosen and ref.size_bytes > room:
+                return chosen, len(listed) - place
+            text = await self._text(ref, room)
+            if text:
+                chosen.append((seq, ref, text))
+                room -= min(ref.size_bytes, room)
+        return chosen, 0
 
     async def _listed(self, session: str) -> Sequence[tuple[int, BlobRef]]:
         """Return the blobs that may be long texts with their records, newest first."""

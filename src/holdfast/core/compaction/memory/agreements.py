@@ -40,7 +40,7 @@ _CHOICE = re.compile(
 )
 _ORDINALS = {"first": "1", "former": "1", "second": "2", "latter": "2", "third": "3"}
 _ORDINAL = re.compile(r"\b(first|former|second|latter|third)\b", re.IGNORECASE)
-_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
+_BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
 _TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*$", re.MULTILINE)
 _WORDY = re.compile(r"[^\W\d_]{3,}")
 _WORDS_MIN = 3
@@ -53,7 +53,7 @@ class _Sentence(NamedTuple):
     """A sentence of the agent, and whether it begins an item of a list."""
 
     text: str
-    is_item: bool
+    is_bullet: bool
 
 
 def observe_agent(memory: Memory, seq: int, text: str) -> None:
@@ -86,19 +86,28 @@ def _question(sentences: list[_Sentence]) -> str:
 
     "Ready to start?" says little without the sentences that it stands behind. Items of a list come after prose.
     """
-    prose = [one for one in sentences if not one.is_item] or sentences
-    asked = ([one for one in sentences if _PROPOSES.search(one.text)] or prose)[-2:]
+    asked = ([one for one in sentences if _PROPOSES.search(one.text)] or _prose(sentences))[-2:]
     question = " ".join(one.text for one in asked)
     first = sentences.index(asked[0]) if asked else 0
-    earlier = [one.text for one in sentences[:first] if not one.is_item] or [one.text for one in sentences[:first]]
-    room = _CONTEXT_CHARS_MAX - len(question)
+    earlier = [one.text for one in _prose(sentences[:first])]
+    context = _context(earlier, _CONTEXT_CHARS_MAX - len(question))
+    return f"{question}{CONTEXT}{context})" if context else question
+
+
+def _prose(sentences: list[_Sentence]) -> list[_Sentence]:
+    """Return the sentences outside of lists, or all if there are none."""
+    return [one for one in sentences if not one.is_bullet] or sentences
+
+
+def _context(earlier: list[str], room: int) -> str:
+    """Return the last two sentences as far as they fit, the nearest first."""
     context: list[str] = []
     for text in reversed(earlier[-2:]):
         room -= len(text) + 1
         if room < 0:
             break
         context.insert(0, text)
-    return f"{question}{CONTEXT}{' '.join(context)})" if context else question
+    return " ".join(context)
 
 
 def is_consent(answer: str) -> bool:
@@ -133,11 +142,11 @@ def add(memory: Memory, question_seq: int, question: str, answer_seq: int, answe
 def _sentences(text: str) -> list[_Sentence]:
     found: list[_Sentence] = []
     for line in text.split("\n"):
-        item = _ITEM.match(line)
-        for piece in split_sentences(line[item.end() :] if item else line):
+        bullet = _BULLET.match(line)
+        for piece in split_sentences(line[bullet.end() :] if bullet else line):
             one = piece.strip(" \t#*->")
             if one.endswith("?") or len(_WORDY.findall(one)) >= _WORDS_MIN or not one.isascii():
-                found.append(_Sentence(one, item is not None))
+                found.append(_Sentence(one, bullet is not None))
     return found
 
 

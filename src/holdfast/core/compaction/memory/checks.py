@@ -148,10 +148,14 @@ def verdict_line(output: str, *, failed: bool) -> str:
     A line that is only the word, as "FAIL", says less than one with a name or a number.
     """
     lines = [line for line in output.split("\n") if not _ECHO.match(line)]
-    bad = [line for line in reversed(lines) if _BAD.search(line)] if failed else []
-    last = next((line for line in bad if len(line.split()) > 1), bad[0] if bad else "")
+    last = _last_bad(lines) if failed else ""
     last = last or next((line for line in reversed(lines) if _VERDICT.search(line)), "")
     return one_line(last or (lines or [""])[-1], _LINE_CHARS)
+
+
+def _last_bad(lines: list[str]) -> str:
+    bad = [line for line in reversed(lines) if _BAD.search(line)]
+    return next((line for line in bad if len(line.split()) > 1), bad[0] if bad else "")
 
 
 def error_line(output: str) -> str:
