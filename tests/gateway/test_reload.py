@@ -319,3 +319,38 @@ async def test_a_proxy_that_is_no_address_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gateway.trusted_proxies: 'nginx' is not an address"):
         async with open_gateway(settings):
             pass
+
+
+# --- Rotation ---
+
+
+async def test_a_key_is_rotated_under_load_without_a_failed_request(tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "a.db-keys")
+    current = [keys.add("alice")]
+    settings = Settings(store=str(tmp_path / "a.db"), gateway=GatewaySettings(port=0))
+    is_rotated = asyncio.Event()
+    async with open_gateway(settings) as url, aiohttp.ClientSession() as http:
+
+        async def ask(client: int) -> list[int]:
+            """Send messages with the newest secret that this client knows; it learns a new one after each answer."""
+            found = []
+            while not is_rotated.is_set() or len(found) < 5:
+                address, secret = f"{url}/api/sessions/s{client}/messages", current[-1]
+                headers = {"authorization": f"Bearer {secret}"}
+                found.append(await status(http, "POST", address, json={"text": "hello"}, headers=headers))
+            return found
+
+        async def rotate() -> None:
+            for _ in range(4):
+                fresh = await asyncio.to_thread(keys.rotate, "alice", overlap_seconds=60)
+                # The gateway reads the file within a second; until then clients use the old secret.
+                headers = {"authorization": f"Bearer {fresh}"}
+                while await status(http, "GET", f"{url}/api/sessions", headers=headers) != 200:  # noqa: ASYNC110 - the gateway's own clock
+                    await asyncio.sleep(0.05)
+                current.append(fresh)
+            is_rotated.set()
+
+        *answers, _ = await asyncio.gather(*(ask(client) for client in range(8)), rotate())
+
+    statuses = [one for found in answers for one in found or []]
+    assert (set(statuses), len(statuses) >= 40, len(current)) == ({200}, True, 5)
