@@ -243,7 +243,9 @@ def told(*events: Event | AnyRecord, on_a_terminal: bool = True) -> str:
     stream = Screen() if on_a_terminal else io.StringIO()
     teller = PlainTurnPrinter(stream, stream)
     for event in events:
-        teller.print_event(event if isinstance(event, TextDelta | ReasoningDelta | ToolProgress | Logged) else Logged(1, 0.0, event))
+        teller.print_event(
+            event if isinstance(event, TextDelta | ReasoningDelta | ToolProgress | Logged) else Logged(1, 0.0, event)
+        )
     return stream.getvalue()
 
 

@@ -139,13 +139,18 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
             images=PillowImages(content),
             **_tuned(tuning),
         )
-        supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
-        stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
-        if tuning.adopts:
-            await supervisor.start()
-        client = Client(engine, supervisor)
-        stack.push_async_callback(client.close_interfaces)
-        yield client
+        yield await _started(engine, tuning, stack)
+
+
+async def _started(engine: Engine, tuning: Tuning, stack: AsyncExitStack) -> Client:
+    """Start the work on an engine's sessions, and return their client. Both end with the stack."""
+    supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
+    stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
+    if tuning.adopts:
+        await supervisor.start()
+    client = Client(engine, supervisor)
+    stack.push_async_callback(client.close_interfaces)
+    return client
 
 
 def _tuned(tuning: Tuning) -> dict[str, Any]:
