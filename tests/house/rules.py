@@ -26,8 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     # Everything else of the runtime is beside the runner.
     ("runtime",),
     ("runtime.maintenance.supervisor",),
-    ("runtime.sessions.approving",),
-    ("runtime.sessions.session",),
+    ("runtime.sessions.session", "runtime.sessions.approving"),
     ("runtime.sessions.client",),
     ("gateway", "adapters", "rescue"),
     # The proxy records a client's messages as an import does.

@@ -92,7 +92,7 @@ def test_a_broad_handler_is_allowed_by_the_name_of_its_function_only() -> None:
     text = (
         "class Toolbox:\n    def {}(self):\n        try:\n            pass\n        except Exception:\n            pass"
     )
-    assert check_handlers({"holdfast.runtime.tools.toolbox": text.format("run")}) == []
+    assert check_handlers({"holdfast.runtime.tools.toolbox": text.format("_run_once")}) == []
     assert check_handlers({"holdfast.runtime.tools.toolbox": text.format("walk")}) == [
         "holdfast.runtime.tools.toolbox:5 Toolbox.walk catches everything: catch the narrowest class"
     ]

@@ -30,7 +30,7 @@ from holdfast.runtime.maintenance.supervisor import Supervisor
 from holdfast.runtime.sessions.agents import Agent, AgentTool
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
-from holdfast.runtime.sessions.memory_tool import memory_tools_of
+from holdfast.runtime.sessions.memory_tool import MemoryTool, memory_tools_of
 from holdfast.runtime.sessions.session import Answer
 from holdfast.runtime.tools.mcp_server import MCPServer
 from holdfast.runtime.tools.recall import Recall
@@ -151,17 +151,24 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
             images=PillowImages(content),
             **_tuned(tuning),
         )
-        supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
-        stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
-        client = Client(engine, supervisor)
-        for agent_tool in agent_tools:
-            agent_tool.bind(client)
-        for memory_tool in memory_tools:
-            memory_tool.bind(engine)
-        if tuning.adopts:
-            await supervisor.start()
-        stack.push_async_callback(client.close_interfaces)
-        yield client
+        yield await _started(engine, tuning, stack, (agent_tools, memory_tools))
+
+
+async def _started(
+    engine: Engine, tuning: Tuning, stack: AsyncExitStack, tools: tuple[Sequence[AgentTool], Sequence[MemoryTool]]
+) -> Client:
+    """Start the work on an engine's sessions, and return their client. Both end with the stack."""
+    supervisor = Supervisor(engine, owner=owner_name(), lease_seconds=tuning.lease_seconds)
+    stack.push_async_callback(supervisor.stop, grace_seconds=tuning.grace_seconds)
+    client = Client(engine, supervisor)
+    for agent_tool in tools[0]:
+        agent_tool.bind(client)
+    for memory_tool in tools[1]:
+        memory_tool.bind(engine)
+    if tuning.adopts:
+        await supervisor.start()
+    stack.push_async_callback(client.close_interfaces)
+    return client
 
 
 def _tuned(tuning: Tuning) -> dict[str, Any]:

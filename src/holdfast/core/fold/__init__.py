@@ -274,15 +274,20 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolSettled(result=result):
             _, running = _take(turn.calls_running, result.call_id, seq)
             return replace(turn, calls_running=running)
-        case OutputRefused():
-            return replace(turn, has_answer=False, outputs_refused=turn.outputs_refused + 1)
-        case ApprovalRequested(call_id=call_id):
-            return _with_calls(turn, lambda call: call.call.call_id == call_id, approval=seq)
+        case OutputRefused() | ApprovalRequested():
+            return _hold_up(turn, seq, record)
         case TurnEnded(turn=number, code=code):
             is_offered = turn.is_choice_offered or code == CHOICE.code
             return replace(_end_turn(turn, seq, number), is_choice_offered=is_offered)
         case _:
             return apply_climb(turn, seq, record)
+
+
+def _hold_up(turn: Turn, seq: int, record: OutputRefused | ApprovalRequested) -> Turn:
+    """Return the session state in which an answer must be repaired, or a call waits for an approval."""
+    if isinstance(record, OutputRefused):
+        return replace(turn, has_answer=False, outputs_refused=turn.outputs_refused + 1)
+    return _with_calls(turn, lambda call: call.call.call_id == record.call_id, approval=seq)
 
 
 def _answer_approval(turn: Turn, record: ApprovalAnswered) -> Turn:

@@ -145,17 +145,19 @@ def _next_step(turn: Turn, bounds: Bounds, *, is_proxied: bool) -> Action:
         return EndTurn(turn.number, Outcome.FAILED, oversize(omitted[0].why))
     if any(wanted.trigger is Trigger.PERSON for wanted in turn.wanted):
         return _compact_on_request(turn)
-    # A client of the proxy runs its own tools.
-    runnable = tuple(call.call for call in turn.calls_asked if call.is_own or not is_proxied)
-    # Calls that wait for an approval wait as long as it takes, and the session rests.
-    runnable = tuple(call for call in runnable if call.call_id not in waiting_calls(turn))
     if turn.calls_asked:
+        runnable = _runnable_calls(turn, is_proxied=is_proxied)
         return RunTools(runnable[: bounds.tool_calls_parallel_max]) if runnable else Rest()
     if turn.outputs_refused > bounds.output_repairs_max:
         return EndTurn(turn.number, Outcome.FAILED, OUTPUT_INVALID)
     if turn.steps >= bounds.steps_max and not is_proxied:
         return EndTurn(turn.number, Outcome.FAILED, OUT_OF_STEPS)
     return CallModel(turn.attempts + 1, heeds_estimate=_is_estimate_binding(turn, is_proxied=is_proxied))
+
+
+def _runnable_calls(turn: Turn, *, is_proxied: bool) -> tuple[ToolCall, ...]:
+    """Return the calls to run. A client of the proxy runs its own; those that wait for an approval leave it at rest."""
+    return tuple(call.call for call in turn.calls_asked if (call.is_own or not is_proxied) and not call.is_waiting)
 
 
 def waiting_calls(turn: Turn) -> dict[str, int]:

@@ -60,6 +60,16 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
     turn = turn or log.turn
     view = messages_in_view(log.tail, turn, pinned=log.pinned)
     request = replace(without_messages(turn, engine), messages=(*standing(log, engine, turn), *view))
+    request = _with_settings(request, log, engine, known, turn)
+    sizes = measure(request)
+    output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
+    if (most := request.settings.output_tokens_max) is not None:
+        output = min(output or most, most)
+    return Prepared(replace(request, output_tokens_max=output), sizes)
+
+
+def _with_settings(request: Request, log: Log, engine: Engine, known: Known, turn: Turn) -> Request:
+    """Return a request with the settings and the output that it is sent with, and the parameters that it leaves out."""
     omitted = known.refused.union(one.parameter for one in turn.dropped)
     settings, asked = settings_of(log, engine, turn), input_of(log, turn)
     effort = turn.effort if turn.is_effort_changed or not settings.effort else Effort(settings.effort)
@@ -74,11 +84,7 @@ def prepare(log: Log, engine: Engine, known: Known, *, turn: Turn | None = None)
         request = replace(request, effort=None)
     elif EFFORT in known.required and request.effort is None and not engine.is_proxied:
         request = replace(request, effort=Effort.LOW)
-    sizes = measure(request)
-    output = turn.output_clamp or output_tokens_max(sizes, known.limits, known.calibration)
-    if (most := settings.output_tokens_max) is not None:
-        output = min(output or most, most)
-    return Prepared(replace(request, output_tokens_max=output), sizes)
+    return request
 
 
 def settings_of(log: Log, engine: Engine, turn: Turn) -> Settings:

@@ -296,6 +296,11 @@ class Summariser:
         names = native_names(dialect_of(self._model), has_effort=request.effort is not None, has_output_limit=has_limit)
         return sent_names(names, request.omitted)
 
+    def _with_settings(self, request: Request, *, is_cached: bool) -> Request:
+        """Return a summary request with the settings of its model; a cached one has those of the conversation."""
+        own = for_summaries(self._engine.settings(self._model))
+        return request if is_cached else replace(request, settings=own)
+
     async def _once(
         self,
         request: Request,
@@ -305,8 +310,7 @@ class Summariser:
         is_cached: bool = False,
     ) -> "_Summary | Fault | None":
         """Send one request and return the summary, the fault, or None if the reply is unusable."""
-        if not is_cached:
-            request = replace(request, settings=for_summaries(self._engine.settings(self._model)))
+        request = self._with_settings(request, is_cached=is_cached)
         known, sizes = await self._engine.known(self._model, self._log.turn), measure(request)
         outcome = await call_model(self._model, request, blobs, self._engine.summary_deadlines, _discard)
         fault, text, usage = None, "", None

@@ -75,23 +75,26 @@ class Client:
         the session.
         """
         check_session_key(key, bounds=self._engine.bounds)
-        specs = [one for one in tools or () if isinstance(one, ToolSpec)]
-        names = [self._tool_name(one) for one in tools or () if not isinstance(one, ToolSpec)]
-        if tools is not None:
-            check_declared(specs, self._engine.toolbox, self._engine.bounds)
+        given = self._tools_given(tools) if tools is not None else {}
         if model is not None:
             # Raises for an unknown model before anything is stored.
             self._engine.models(model)
-        wanted = {
-            "model": model.name if isinstance(model, Model) else model,
-            "system": system,
-            "tools": None if tools is None else tuple(specs),
-            "tool_names": tuple(sorted(set(names))) or None,
-            "settings": None if settings is None else checked_settings(settings),
-        }
-        if given := {name: value for name, value in wanted.items() if value is not None}:
+            given["model"] = model.name if isinstance(model, Model) else model
+        if system is not None:
+            given["system"] = system
+        if settings is not None:
+            given["settings"] = checked_settings(settings)
+        if given:
             await self._configure(key, given)
         return Session(key, self._engine, self._supervisor)
+
+    def _tools_given(self, tools: Sequence[ToolSpec | Tool | Callable[..., object] | str]) -> dict[str, object]:
+        """Return the fields of a configuration for tools: those of the client, and names of those of the process."""
+        specs = [one for one in tools if isinstance(one, ToolSpec)]
+        check_declared(specs, self._engine.toolbox, self._engine.bounds)
+        names = {self._tool_name(one) for one in tools if not isinstance(one, ToolSpec)}
+        # A client that declares tools of its own leaves the set of the process as it is.
+        return {"tools": tuple(specs), **({"tool_names": tuple(sorted(names))} if names else {})}
 
     def _tool_name(self, given: Tool | Callable[..., object] | str) -> str:
         toolbox = self._engine.toolbox

@@ -40,15 +40,13 @@ class ToolRuns:
         """Run calls in parallel: all intents are recorded before the first starts, each result as it comes."""
         known = {call.call.call_id: call for call in self._log().turn.calls_asked}
         asked = [call for call in calls if await self._needs_approval(known[call.call_id])]
-        questions = [self._question(call) for call in asked]
         runnable = [call for call in calls if call not in asked]
         started = [self._intent(call) for call in runnable]
-        denied = [_denied(intent, known[intent.call_id]) for intent in started]
-        refused = [record for record in denied if record is not None]
-        await self._record(*questions, *started, *refused)
+        denied = {intent.call_id: record for intent in started if (record := _denied(intent, known[intent.call_id]))}
+        await self._record(*map(self._question, asked), *started, *denied.values())
         async with asyncio.TaskGroup() as group:
-            for call, intent, record in zip(runnable, started, denied, strict=True):
-                if record is None:
+            for call, intent in zip(runnable, started, strict=True):
+                if call.call_id not in denied:
                     group.create_task(self._run_one(call, intent, known[call.call_id].starts + 1))
 
     async def expire_approvals(self) -> bool:
