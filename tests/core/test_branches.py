@@ -117,7 +117,7 @@ def test_retracted_runs_take_in_an_input_only_if_they_do_not_have_it() -> None:
 
 
 def test_only_the_newest_branches_are_kept() -> None:
-    edits = [MessagesRetracted(0, is_branch=True), user("again")] * (BRANCHES_MAX + 3)
+    edits: list[AnyRecord] = [MessagesRetracted(0, is_branch=True), user("again")] * (BRANCHES_MAX + 3)
 
     turn = folded(log_of(user("one"), *edits))
 

@@ -25,6 +25,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime.maintenance.supervisor",),
     ("runtime.sessions.session",),
     ("runtime.sessions.client",),
+    # A sub-agent is a tool that uses the client.
+    ("runtime.sessions.agents",),
     ("gateway", "adapters", "rescue"),
     # The proxy records a client's messages as an import does.
     ("gateway.proxy",),
@@ -105,9 +107,13 @@ PARAMETERS_MAX = 6
 
 # "module.function" -> why it is better long, or with more parameters. Commands of click are not counted: they have a
 # parameter per option and are never called.
-LONG_FUNCTIONS: Mapping[str, str] = {}
+LONG_FUNCTIONS: Mapping[str, str] = {
+    "wiring.library.open": "half of it is the docstring: the reference of its arguments",
+}
 MANY_PARAMETERS: Mapping[str, str] = {
     "wiring.library.open": "everything that can be put together differently, each by its name and none needed",
+    "runtime.sessions.client.Client.sessions": "the filters of a list, each by its name and none needed",
+    "stores.sqlite.batch.Batch.extend": "the records and everything that is kept about them in one transaction",
 }
 
 # A function with more decisions than this cannot be tested path by path, nor read in one go.
@@ -127,7 +133,7 @@ FOLDER_MODULES_MAX = 16
 # Rooms that the engine and its faces never import: a reader of those can pass over them, and each may grow by itself.
 ASIDE = ("adapters", "lab", "rescue.formats", TESTING)
 # Modules in the tree, package files and rooms aside not counted.
-MODULES_MAX = 280
+MODULES_MAX = 291
 
 # Room -> the largest number of our modules that one module in it may import.
 IMPORTS_MAX: Mapping[str, int] = {
