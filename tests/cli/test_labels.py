@@ -116,7 +116,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_note_waits_for_the_end_of_a_streaming_word() -> None:
+def test_a_note_waits_for_the_end_of_a_streaming_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
     screen = Terminal()
     printer = TurnPrinter(PlainOutput(screen, screen))
 

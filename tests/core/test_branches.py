@@ -22,6 +22,7 @@ from holdfast.types.records import (
     RungFinished,
     RungResult,
     RungStarted,
+    SessionConfigured,
     SessionLabelled,
     SessionLinked,
     TurnEnded,
@@ -117,7 +118,7 @@ def test_retracted_runs_take_in_an_input_only_if_they_do_not_have_it() -> None:
 
 
 def test_only_the_newest_branches_are_kept() -> None:
-    edits = [MessagesRetracted(0, is_branch=True), user("again")] * (BRANCHES_MAX + 3)
+    edits: list[AnyRecord] = [MessagesRetracted(0, is_branch=True), user("again")] * (BRANCHES_MAX + 3)
 
     turn = folded(log_of(user("one"), *edits))
 
@@ -172,3 +173,18 @@ def test_a_title_is_the_first_line_with_words(opening: str, title: str) -> None:
 
 def test_a_message_of_a_tool_or_a_model_gives_no_beginning() -> None:
     assert folded(log_of(MessageAppended(Role.ASSISTANT, (Text("hi"),)))).opening == ""
+
+
+def test_a_handover_keeps_the_settings_to_hand_back_to() -> None:
+    first = SessionConfigured("m", "first")
+    records = (
+        first,
+        SessionConfigured("m", "second", (), "billing"),
+        SessionConfigured("n", "second", ()),
+        SessionConfigured("n", "changed", (), "billing"),
+    )
+    handed = folded(log_of(*records))
+    back = folded(log_of(*records, SessionConfigured("m", "first", is_return=True)))
+
+    assert (handed.agent, handed.system, handed.handed_over) == ("billing", "changed", (first,))
+    assert (back.agent, back.system, back.handed_over) == ("", "first", ())

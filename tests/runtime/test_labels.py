@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,9 @@ async def test_labels_of_a_log_that_has_grown_are_rejected(client: holdfast.Clie
         ({"metadata": {f"m{number}": "" for number in range(51)}}, "at most 50 entries"),
     ],
 )
-async def test_bad_labels_are_rejected_with_the_limit(client: holdfast.Client, labels: dict, said: str) -> None:
+async def test_bad_labels_are_rejected_with_the_limit(
+    client: holdfast.Client, labels: dict[str, Any], said: str
+) -> None:
     chat = await client.session("s")
 
     with pytest.raises(BadInputError, match=said):

@@ -216,7 +216,7 @@ async def test_a_batch_that_arrives_late_is_not_written_once_it_was_asked_for(ur
         arguments = [no] * 4 + [no] * 9
         with pytest.raises(asyncpg.PostgresError, match="void"):
             await db.execute(
-                writer._WRITE.replace("SELECT refused, now", "SELECT 1"), instance, number, 0.0, *arguments
+                writer._WRITES[0].replace("SELECT refused, now", "SELECT 1"), instance, number, 0.0, *arguments
             )
 
     await on(url, settle_then_write)

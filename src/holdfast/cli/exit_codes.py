@@ -82,8 +82,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         returned = command.main(list(arguments), prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()
     except HoldfastError as error:
-        if _wants_json(arguments):
-            click.echo(msgspec.json.encode(FailedCommand(_described(error))))
+        _print_as_json(error, arguments)
         return _report(str(error), exit_code(error))
     except click.exceptions.NoArgsIsHelpError as error:
         # A group without a command prints its help.
@@ -130,10 +129,11 @@ def _described(error: HoldfastError) -> CommandError:
     return CommandError(error.code, str(error), exit_code(error))
 
 
-def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether JSON was asked for; behind `--` are words of a message."""
+def _print_as_json(error: HoldfastError, arguments: Sequence[str]) -> None:
+    """Print an error as an object if JSON was asked for; behind `--` are words of a message."""
     own = list(arguments)
-    return "--json" in (own[: own.index("--")] if "--" in own else own)
+    if "--json" in (own[: own.index("--")] if "--" in own else own):
+        click.echo(msgspec.json.encode(FailedCommand(_described(error))))
 
 
 def _plain_message(sentence: str) -> str:

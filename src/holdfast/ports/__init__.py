@@ -3,7 +3,7 @@
 The contract suites in `holdfast.testing` test the promises of each port over every implementation.
 """
 
-from holdfast.ports.listing import ListedSession, SessionFilter, SessionOrder, SessionPage
+from holdfast.ports.listing import Directory, ListedSession, SessionFilter, SessionOrder, SessionPage, Store
 from holdfast.ports.model import (
     Attachment,
     Clock,
@@ -22,7 +22,6 @@ from holdfast.ports.store import (
     Archive,
     BlobRefs,
     Blobs,
-    Directory,
     Feed,
     Hit,
     Images,
@@ -40,7 +39,6 @@ from holdfast.ports.store import (
     SessionInfo,
     Snapshot,
     Snapshots,
-    Store,
 )
 
 __all__ = [

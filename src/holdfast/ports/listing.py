@@ -1,11 +1,21 @@
-"""Lists of sessions: a row, and the filter and order of a list."""
+"""Lists of sessions, and all store ports together."""
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from holdfast.ports.store import SessionInfo
+from holdfast.ports.store import (
+    Appends,
+    BlobRefs,
+    Log,
+    Maintenance,
+    SearchIndex,
+    SessionAdmin,
+    SessionInfo,
+    Snapshots,
+)
 
 
 class SessionOrder(StrEnum):
@@ -73,3 +83,24 @@ class SessionPage(msgspec.Struct, frozen=True):
     # The rows, in the order of the list.
     sessions: list[ListedSession]
     next: str | None = None
+
+
+@runtime_checkable
+class Directory(Log, Protocol):
+    """Lists of sessions with their labels. Without this port a list folds the log of every session."""
+
+    async def list_sessions(
+        self, wanted: SessionFilter, *, order: SessionOrder, after: str = "", limit: int = 100
+    ) -> SessionPage:
+        """Return a page of sessions, from `after`: the `next` of the page before; in key order, any key.
+
+        Costs what the rows of the page cost, plus those that the filter leaves out, of which it reads a bounded number.
+        The labels are those of the newest record of a session. One that was written before stores kept them has a title
+        and no model.
+        """
+        ...
+
+
+@runtime_checkable
+class Store(Snapshots, Appends, SearchIndex, BlobRefs, Maintenance, SessionAdmin, Directory, Protocol):
+    """All store ports together, as the shipped stores implement them."""

@@ -2,11 +2,11 @@
 
 A runner needs `Log` alone. A store that can do more implements further ports; callers discover them with `isinstance`
 and otherwise use a fallback or raise `UnsupportedError` (see `holdfast.stores.fallbacks`). Every optional port extends
-`Log`. `Store` is the composition that the shipped stores implement.
+`Log`. `Store`, in `listing`, is the composition that the shipped stores implement.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -15,9 +15,6 @@ from holdfast.core.integrity.segments import Kept
 from holdfast.core.view.offending_part import ImageFit
 from holdfast.types.messages import BlobRef, Media
 from holdfast.types.records import InboxRecord, LeasedRecord, Logged, WorkRecord
-
-if TYPE_CHECKING:
-    from holdfast.ports.listing import SessionFilter, SessionOrder, SessionPage
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -349,27 +346,6 @@ class SessionAdmin(Log, Protocol):
         interrupted deletion leaves no partial session under the old key.
         """
         ...
-
-
-@runtime_checkable
-class Directory(Log, Protocol):
-    """Lists of sessions with their labels. Without this port a list folds the log of every session."""
-
-    async def list_sessions(
-        self, wanted: "SessionFilter", *, order: "SessionOrder", after: str = "", limit: int = 100
-    ) -> "SessionPage":
-        """Return a page of sessions, from `after`: the `next` of the page before; in key order, any key.
-
-        Costs what the rows of the page cost, plus those that the filter leaves out, of which it reads a bounded number.
-        The labels are those of the newest record of a session. One that was written before stores kept them has a title
-        and no model.
-        """
-        ...
-
-
-@runtime_checkable
-class Store(Snapshots, Appends, SearchIndex, BlobRefs, Maintenance, SessionAdmin, Directory, Protocol):
-    """All store ports together, as the shipped stores implement them."""
 
 
 class KeyRow(msgspec.Struct, frozen=True):

@@ -158,3 +158,32 @@ async def coalesced(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def _sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class MemoryBlobs:
+    """Blobs in memory, by SHA-256."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        """Store bytes. A stream is read into memory completely."""
+        content = chunks if isinstance(chunks, bytes) else b"".join([chunk async for chunk in chunks])
+        sha256 = hashlib.sha256(content).hexdigest()
+        self._blobs.setdefault(sha256, content)
+        return BlobRef(sha256, len(content))
+
+    async def get(self, ref: BlobRef) -> bytes:
+        """Return all bytes."""
+        if ref.sha256 not in self._blobs:
+            raise BlobMissingError(ref.sha256, "is not in this store")
+        return self._blobs[ref.sha256]
+
+    async def remove(self, ref: BlobRef) -> bool:
+        """Delete a blob."""
+        return self._blobs.pop(ref.sha256, None) is not None
+
+    async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
+        """Return a range of the bytes."""
+        content = await self.get(ref)
+        return content[max(start, 0) : max(start, 0) + max(length, 0)]

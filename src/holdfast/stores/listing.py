@@ -5,6 +5,7 @@ change. The hour is indexed in place of the time: an index on the time would be 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TypeAlias
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.text.title import opening_of, title_from
 from holdfast.errors import BadInputError
-from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionPage
+from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionOrder, SessionPage
 from holdfast.types.messages import Role
 from holdfast.types.records import AnyRecord, InputAdmitted, MessageAppended, SessionConfigured, SessionLabelled
 
@@ -139,6 +140,16 @@ def page_of_rows(rows: Iterable[Row], wanted: SessionFilter, limit: int) -> Sess
         if count >= READ_MAX:
             return SessionPage(found, one.key)
     return SessionPage(found)
+
+
+def page_of_all(rows: Sequence[Row], wanted: SessionFilter, order: SessionOrder, after: str, limit: int) -> SessionPage:
+    """Return a page of rows that are all at hand, in the order of their keys."""
+    if order is SessionOrder.KEY:
+        return page_of_rows((row for row in rows if row[0] > after), wanted, max(limit, 0))
+    page = RecentPage(wanted, after, limit)
+    newest = sorted((row for row in rows if page.hour is None or row[-1] <= page.hour), key=lambda row: -row[-1])
+    is_end = all(page.add(group, hour) for hour, group in groupby(newest, key=lambda row: row[-1]))
+    return page.page(is_end=is_end)
 
 
 def row_of(info: SessionInfo, change: ListingChange, hour: int) -> Row:

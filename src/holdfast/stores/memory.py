@@ -5,9 +5,7 @@ be stored is rejected here too, and a reader never shares an object with a write
 """
 
 import asyncio
-import hashlib
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +16,6 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.core.search.rank import Index, Reading, RowSize, read_rows, rebuild_row, snippet
 from holdfast.errors import (
     BadInputError,
-    BlobMissingError,
     ClientIdReusedError,
     RecordsSealedError,
     SeqMovedError,
@@ -38,8 +35,9 @@ from holdfast.ports import (
     SessionPage,
     Snapshot,
 )
+from holdfast.stores.blobs import MemoryBlobs
 from holdfast.stores.feeds import Feed, FeedRegistry
-from holdfast.stores.listing import NO_CHANGE, ListingChange, RecentPage, listing_change, page_of_rows, row_of
+from holdfast.stores.listing import NO_CHANGE, ListingChange, listing_change, page_of_all, row_of
 from holdfast.stores.rows import (
     SessionRow,
     body_of,
@@ -65,6 +63,8 @@ from holdfast.types.records import (
     owed,
     refs_in,
 )
+
+__all__ = ["MemoryBlobs", "MemoryStore"]
 
 # There is one instance, and its leases end with it.
 _INSTANCE = "memory"
@@ -303,12 +303,7 @@ class MemoryStore:
         await self._yield_to_others()
         known = [(info, self._rows[key].hour) for key in sorted(self._logs) if (info := self._rows[key].info())]
         rows = [row_of(info, self._listing.get(info.key, NO_CHANGE), hour) for info, hour in known]
-        if order is SessionOrder.KEY:
-            return page_of_rows((row for row in rows if row[0] > after), wanted, max(limit, 0))
-        page = RecentPage(wanted, after, limit)
-        newest = sorted((row for row in rows if page.hour is None or row[-1] <= page.hour), key=lambda row: -row[-1])
-        is_end = all(page.add(group, hour) for hour, group in groupby(newest, key=lambda row: row[-1]))
-        return page.page(is_end=is_end)
+        return page_of_all(rows, wanted, order, after, limit)
 
     async def pending(self) -> list[str]:
         """Return the keys of all sessions with pending work, in order."""
@@ -405,16 +400,8 @@ class MemoryStore:
 
     def _tables(self) -> tuple[dict[str, Any], ...]:
         """All tables that are keyed by session."""
-        return (
-            self._rows,
-            self._logs,
-            self._snapshots,
-            self._indexes,
-            self._quarantine,
-            self._segments,
-            self._blob_refs,
-            self._listing,
-        )
+        tables = (self._rows, self._logs, self._snapshots, self._indexes, self._quarantine)
+        return *tables, self._segments, self._blob_refs, self._listing
 
     async def close(self) -> None:
         """End all feeds; later calls raise `StoppingError`."""
@@ -460,32 +447,3 @@ def _decoded(body: bytes) -> AnyRecord:
         return decode_record(body)
     except msgspec.DecodeError:
         return DamageSetAside(_ALTERED)
-
-
-class MemoryBlobs:
-    """Blobs in memory, by SHA-256."""
-
-    def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
-
-    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        """Store bytes. A stream is read into memory completely."""
-        content = chunks if isinstance(chunks, bytes) else b"".join([chunk async for chunk in chunks])
-        sha256 = hashlib.sha256(content).hexdigest()
-        self._blobs.setdefault(sha256, content)
-        return BlobRef(sha256, len(content))
-
-    async def get(self, ref: BlobRef) -> bytes:
-        """Return all bytes."""
-        if ref.sha256 not in self._blobs:
-            raise BlobMissingError(ref.sha256, "is not in this store")
-        return self._blobs[ref.sha256]
-
-    async def remove(self, ref: BlobRef) -> bool:
-        """Delete a blob."""
-        return self._blobs.pop(ref.sha256, None) is not None
-
-    async def read(self, ref: BlobRef, *, start: int, length: int) -> bytes:
-        """Return a range of the bytes."""
-        content = await self.get(ref)
-        return content[max(start, 0) : max(start, 0) + max(length, 0)]

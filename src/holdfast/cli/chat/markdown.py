@@ -97,7 +97,8 @@ class MarkdownOutput:
         self._has_blocks = False
 
     def print_note(self, sentence: str) -> None:
-        """Print a note above the block that is being written, which goes on below it."""
+        """Print a note between the blocks."""
+        self.finish()
         self._area.print_above(f"{dim(sanitize(sentence))}\n")
 
     def _settle(self, chars: int) -> None:

@@ -99,10 +99,8 @@ HANDOFFS_MAX = 20
 def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
     """Return the session state after an inbox record."""
     match record:
-        case SessionConfigured():
+        case SessionConfigured() | SessionLabelled():
             return _configure(turn, record)
-        case SessionLabelled():
-            return replace(turn, labels=record)
         case InputAdmitted():
             opening = turn.opening or opening_of(record.parts)
             return replace(turn, waiting=(*turn.waiting, seq), opening=opening)
@@ -140,7 +138,9 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             assert_never(record)
 
 
-def _configure(turn: Turn, record: SessionConfigured) -> Turn:
+def _configure(turn: Turn, record: SessionConfigured | SessionLabelled) -> Turn:
+    if isinstance(record, SessionLabelled):
+        return replace(turn, labels=record)
     handed_over = turn.handed_over
     if record.is_return:
         handed_over = handed_over[:-1]

@@ -17,9 +17,11 @@ BRANCHES_MAX = 200
 
 def retract(turn: Turn, seq: int, record: MessagesRetracted) -> Turn:
     """Return the session state after a retraction."""
+    return _retract(_leave(turn, record.after) if record.is_branch else turn, seq, record)
+
+
+def _retract(turn: Turn, seq: int, record: MessagesRetracted) -> Turn:
     after = record.after
-    if record.is_branch:
-        turn = _leave(turn, after)
     if reaches_past(turn, after):
         turn = _replace_compaction(turn, record)
     merged = turn.merged if turn.merged is not None and turn.merged.until <= after + 1 else None

@@ -139,12 +139,12 @@ async def list_sessions(context: RequestContext) -> SessionList:
         after=query.after,
         limit=min(query.limit, bounds.page_max),
     )
-    summaries = await context.state.statuses.summaries([(key, _info(one)) for key, one in found])
+    summaries = await context.state.statuses.summaries([(key, _without_labels(one)) for key, one in found])
     rows = zip(summaries, found, strict=True)
     return SessionList([_labelled(summary, one) for summary, (_, one) in rows], following)
 
 
-def _info(one: ListedSession) -> SessionInfo:
+def _without_labels(one: ListedSession) -> SessionInfo:
     """Return the part of a row by which statuses are cached."""
     return SessionInfo(one.key, one.last_seq, one.owed, one.created_at, one.updated_at)
 

@@ -189,18 +189,24 @@ class Branching(Labelling):
             if record.role is not Role.USER:
                 raise BadInputError(f"record {seq} is not a message of the user; edit the one before it")
             return seq - 1, ()
-        start = 0
-        # Inputs that waited with this one, or behind it, while another turn ran.
-        inputs: list[int] = []
-        async for page in pages(self._engine.store, self.key, after=seq):
-            for logged in page:
-                if isinstance(logged.record, TurnStarted) and logged.record.turn == seq:
-                    start = logged.seq
-                if start and isinstance(logged.record, TurnStarted) and logged.record.turn < start:
-                    inputs.append(logged.record.turn)
+        start, inputs = await self._start(seq)
         if not start:
             raise BadInputError(f"the turn of message {seq} never started; send a new message")
-        return (seq - 1, ()) if start == seq + 1 else (start - 1, tuple(inputs))
+        return (seq - 1, ()) if start == seq + 1 else (start - 1, inputs)
+
+    async def _start(self, seq: int) -> tuple[int, tuple[int, ...]]:
+        """Return the record that starts the turn of an input; and the inputs from before it that started since.
+
+        They waited with this one, or behind it, while another turn ran.
+        """
+        started = [
+            (logged.seq, logged.record.turn)
+            async for page in pages(self._engine.store, self.key, after=seq)
+            for logged in page
+            if isinstance(logged.record, TurnStarted)
+        ]
+        start = next((at for at, turn in started if turn == seq), 0)
+        return start, tuple(turn for at, turn in started if at >= start > turn)
 
     async def _record(self, seq: int) -> AnyRecord | None:
         found = await self._engine.store.read(self.key, after=seq - 1, limit=1) if seq > 0 else []

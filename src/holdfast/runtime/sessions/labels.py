@@ -13,7 +13,7 @@ from holdfast.ports import Directory, Log, SessionFilter, SessionOrder, SessionP
 from holdfast.runtime.engine.log import every_session, open_state
 from holdfast.runtime.sessions.appending import REPEATS_MAX, Appending, check_expected
 from holdfast.stores.fallbacks import need_appends
-from holdfast.stores.listing import ListingChange, RecentPage, hour_of, page_of_rows, row_of
+from holdfast.stores.listing import ListingChange, hour_of, page_of_all, row_of
 from holdfast.types.records import SessionConfigured, SessionLabelled
 
 # A line or two on a screen. A row of a list is read for every page, so labels stay small.
@@ -155,9 +155,4 @@ async def list_sessions(
         turn = await open_state(store, known.key)
         change = ListingChange(turn.opening, turn.labels, SessionConfigured(turn.model))
         rows.append(row_of(known, change, hour_of(known.updated_at)))
-    if order is SessionOrder.KEY:
-        return page_of_rows((row for row in rows if row[0] > after), wanted, limit)
-    page = RecentPage(wanted, after, limit)
-    hours = sorted({row[-1] for row in rows if page.hour is None or row[-1] <= page.hour}, reverse=True)
-    is_end = all(page.add([row for row in rows if row[-1] == hour], hour) for hour in hours)
-    return page.page(is_end=is_end)
+    return page_of_all(rows, wanted, order, after, limit)

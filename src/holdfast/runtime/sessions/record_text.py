@@ -175,6 +175,8 @@ def describe_record(record: AnyRecord) -> str:
             return _tool(record)
         case OutputRefused() | ApprovalRequested() | ApprovalAnswered():
             return _question(record)
+        case SessionLabelled() | SessionLinked():
+            return _labels(record)
         case RungStarted():
             return describe_rung(record)
         case RungFinished(rung=rung, result=result):
@@ -234,8 +236,6 @@ def _learned(record: LimitsLearned) -> str:
 
 def _request(
     record: SessionConfigured
-    | SessionLabelled
-    | SessionLinked
     | CancelRequested
     | MessagePinned
     | MessageExcluded
@@ -248,10 +248,6 @@ def _request(
     match record:
         case SessionConfigured():
             return _settings(record)
-        case SessionLabelled():
-            return _labels(record)
-        case SessionLinked(session=session, tool=tool):
-            return f"the tool {tool} runs the session {session}"
         case CancelRequested(turn=turn):
             return f"cancel of turn {turn} requested"
         case MessagePinned(pinned=pinned, is_pinned=is_pinned):
@@ -285,7 +281,9 @@ def _usage(record: UsageRecorded | UsageTotalled) -> str:
     )
 
 
-def _labels(record: SessionLabelled) -> str:
+def _labels(record: SessionLabelled | SessionLinked) -> str:
+    if isinstance(record, SessionLinked):
+        return f"the tool {record.tool} runs the session {record.session}"
     title = f"title {record.title!r}" if record.title else "no title of its own"
     tags = f", tags {', '.join(record.tags)}" if record.tags else ""
     metadata = "".join(f", {name}={value}" for name, value in record.metadata.items())

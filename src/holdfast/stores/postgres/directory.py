@@ -46,19 +46,30 @@ class ListingArguments:
         """Return the arguments; empty if no row changes."""
         if not self._changes:
             return ()
-        changes = [change for change, _ in self._changes.values()]
-        labels = [change.labels for change in changes]
-        tags = [(place, tag) for place, (one, _) in self._changes.items() if one.labels for tag in one.labels.tags]
+        rows = [_columns(change, hour) for change, hour in self._changes.values()]
+        tags = [(place, tag) for place, (change, _) in self._changes.items() for tag in _tags(change)]
         return (
             list(self._changes),
-            [hour for _, hour in self._changes.values()],
-            [change.opening.encode() for change in changes],
-            [None if one is None else one.title.encode() for one in labels],
-            [None if one is None else msgspec.json.encode(one.metadata) for one in labels],
-            [None if one.configured is None else (one.configured.model or "").encode() for one in changes],
+            *(list(column) for column in zip(*rows, strict=True)),
             [place for place, _ in tags],
-            [tag.encode() for _, tag in tags],
+            [tag for _, tag in tags],
         )
+
+
+def _columns(change: ListingChange, hour: int) -> tuple[Any, ...]:
+    """Return the hour, the beginning, the title, the metadata and the model of a change; None: it stays as it is."""
+    labels, configured = change.labels, change.configured
+    return (
+        hour,
+        change.opening.encode(),
+        None if labels is None else labels.title.encode(),
+        None if labels is None else msgspec.json.encode(labels.metadata),
+        None if configured is None else (configured.model or "").encode(),
+    )
+
+
+def _tags(change: ListingChange) -> list[bytes]:
+    return [tag.encode() for tag in change.labels.tags] if change.labels is not None else []
 
 
 async def list_sessions(
