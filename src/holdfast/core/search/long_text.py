@@ -46,9 +46,13 @@ def best_windows(texts: Sequence[str], query: str, *, limit: int) -> list[Window
     total = sum(len(text) // _STEP_CHARS + 1 for text in texts)
     rarity = {word: weight * math.log(1 + total / (found[word] + 0.5)) for word, weight in weights.items()}
     compared = _compared_windows(texts, masks, rarity)
-    ranked = sorted(compared, key=lambda window: (-window.covered, window.text, window.start))
+    return _apart(compared, limit)
+
+
+def _apart(windows: Sequence[Window], limit: int) -> list[Window]:
+    """Return the best windows that cover enough and do not overlap."""
     best: list[Window] = []
-    for window in ranked:
+    for window in sorted(windows, key=lambda window: (-window.covered, window.text, window.start)):
         beside = any(one.text == window.text and abs(one.start - window.start) <= _STEP_CHARS for one in best)
         if window.covered >= _COVERED_MIN and not beside and len(best) < limit:
             best.append(window)
