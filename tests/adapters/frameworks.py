@@ -340,7 +340,9 @@ class Smolagents(_Dicts):
     def _streamed(self) -> str:
         from smolagents.models import ChatMessage  # noqa: PLC0415
 
-        messages = [ChatMessage(role=one["role"], content=one["content"]) for one in self._messages if one.get("content")]
+        messages = [
+            ChatMessage(role=one["role"], content=one["content"]) for one in self._messages if one.get("content")
+        ]
         return "".join(part.content or "" for part in self._model.generate_stream(messages))
 
 

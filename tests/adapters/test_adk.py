@@ -115,7 +115,9 @@ async def scripted(service: BaseSessionService, chance: random.Random) -> list[A
         outcomes.append(found and (found.state, [one.timestamp for one in found.events]))
         outcomes.append(await service.get_user_state(app_name="app", user_id=user))
     listed = await service.list_sessions(app_name="app")
-    outcomes.append([(one.user_id, one.id, one.state) for one in sorted(listed.sessions, key=lambda s: (s.user_id, s.id))])
+    outcomes.append(
+        [(one.user_id, one.id, one.state) for one in sorted(listed.sessions, key=lambda s: (s.user_id, s.id))]
+    )
     return outcomes
 
 

@@ -79,7 +79,9 @@ async def test_what_is_sent_again_is_stored_as_by_the_provider_of_files(
     chance, files, said = random.Random(seed), FileHistoryProvider(tmp_path), list[Message]()
     for number in range(12):
         fresh = [
-            Message(chance.choice(["user", "assistant"]), [chance.choice("ab")], message_id=chance.choice([None, f"{n}"]))
+            Message(
+                chance.choice(["user", "assistant"]), [chance.choice("ab")], message_id=chance.choice([None, f"{n}"])
+            )
             for n in range(number, number + chance.randrange(1, 3))
         ]
         again = said[len(said) - chance.randrange(len(said) + 1) :] if chance.random() < 0.5 else []

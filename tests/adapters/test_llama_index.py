@@ -26,7 +26,9 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "depth", "arguments
 MESSAGES = [
     ChatMessage(role="system", content="be short"),
     ChatMessage(role="user", blocks=[TextBlock(text="find the harbour"), ImageBlock(image=b"A" * 80_000)]),
-    ChatMessage(role="assistant", content="looking", additional_kwargs={"tool_calls": [CALL], "unknown": {"x": [None]}}),
+    ChatMessage(
+        role="assistant", content="looking", additional_kwargs={"tool_calls": [CALL], "unknown": {"x": [None]}}
+    ),
     ChatMessage(role="tool", content="12", additional_kwargs={"tool_call_id": "c1"}),
     ChatMessage(role="assistant", content="Kiel", additional_kwargs={"reasoning": {"encrypted": "Er==" * 900}}),
 ]

@@ -296,7 +296,9 @@ def _messages(event: Event) -> list[Message]:
             texts.append(part.text)
         elif part.function_call is not None:
             call = part.function_call
-            calls.append(ToolCall(call.id or call.name or "", call.name or "", json.dumps(call.args or {}, default=str)))
+            calls.append(
+                ToolCall(call.id or call.name or "", call.name or "", json.dumps(call.args or {}, default=str))
+            )
         elif part.function_response is not None:
             response = part.function_response
             output = json.dumps(response.response, default=str)

@@ -135,10 +135,12 @@ def _messages(given: Mapping[str, Any]) -> list[OwnMessage]:
                 texts.append(text)
             case {"type": "function_call", "call_id": str() as call_id, "name": str() as name, **rest}:
                 arguments = rest.get("arguments")
-                calls.append(ToolCall(call_id, name, arguments if isinstance(arguments, str) else json.dumps(arguments)))
+                calls.append(
+                    ToolCall(call_id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
+                )
             case {"type": "function_result", "call_id": str() as call_id, **rest}:
                 outcome = ToolOutcome.FAILED if rest.get("exception") else ToolOutcome.DONE
-                results.append(ToolResult(call_id, (Text(_result_text(rest)),), outcome))
+                results.append(ToolResult(call_id, (Text(_result_text(content)),), outcome))
             case {"type": str() as kind} if given.get("role") == "user":
                 texts.append(f"[{kind}]")
             case _:

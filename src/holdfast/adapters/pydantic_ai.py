@@ -203,9 +203,7 @@ class HoldfastConversationStore(ConversationStore):
             if time.time() - at < _DELETION_SECONDS:
                 raise RetryLaterError(f"session {session.key!r} is being deleted; try again")
 
-    async def _shown(
-        self, session: Session, conversation_id: str, parent: str | None, last: int
-    ) -> list[Draft] | None:
+    async def _shown(self, session: Session, conversation_id: str, parent: str | None, last: int) -> list[Draft] | None:
         """Return drafts so that the view ends with an entry; None after retracting entries of another branch."""
         try:
             wanted = [] if parent is None else await self._history(parent, limit=None)

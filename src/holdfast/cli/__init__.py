@@ -77,6 +77,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": ("holdfast.cli.completion", "completion", "Print a shell completion script."),
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
+    "adapters": ("holdfast.lab.benches.adapters", "adapters", "Cost of a step over agent frameworks' adapters."),
     "archive": ("holdfast.lab.benches.store", "archive", "Cost of a session that is mostly archived."),
     "store": ("holdfast.lab.benches.store", "store", "Speed of the store, compared with plain SQLite."),
     "gateway": ("holdfast.lab.benches.gateway", "gateway", "Latency and memory of the gateway."),
