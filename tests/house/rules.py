@@ -188,6 +188,7 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("models", "inline_data"): "a field of the providers' wire formats",
     ("models", "item"): "a field of the providers' wire formats",
     ("cli", "chat"): "the command of that name",
+    ("adapters", "data"): "the argument of a storage of Strands",
     ("adapters", "pop_item"): "the method of a session of the Agents SDK",
     ("http", "handle_request"): "the method of a transport of httpx",
     ("http", "handle_async_request"): "the method of a transport of httpx",
