@@ -42,6 +42,8 @@ try:
 except ImportError:  # a private module: the base class of the error is public
     StaleSessionError = ValueError  # type: ignore[misc, assignment]
 
+__all__ = ["PREFIX", "STATE_PREFIX", "HoldfastSessionService", "StaleSessionError"]
+
 PREFIX, STATE_PREFIX = "adk:", "adk-state:"
 _TAG = "adk"
 # Changes of a state between two records that have it in full.

@@ -150,6 +150,6 @@ def _messages(given: Mapping[str, Any]) -> list[OwnMessage]:
     return as_messages(is_user=given["role"] == "user", texts=texts, calls=calls, results=results)
 
 
-def _result_text(content: Mapping[str, Any]) -> str:
+def _result_text(content: Mapping[Any, Any]) -> str:
     found = content.get("result", content.get("exception", ""))
     return found if isinstance(found, str) else json.dumps(found)
