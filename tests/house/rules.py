@@ -115,6 +115,9 @@ COMPLEXITY_MAX = 12
 
 # "module.function" -> why it is better not split.
 COMPLEX_FUNCTIONS: Mapping[str, str] = {
+    "adapters.adk._messages": "one branch per kind of part in the ADK's events",
+    "adapters.llama_index._messages": "one branch per role and block of LlamaIndex",
+    "adapters.pydantic_ai.HoldfastConversationStore._shown": "the one place that compares a view with a history",
     "core.integrity.reconcile.describe": "an exhaustive match over every repair",
     "runtime.sessions.record_text.describe_record": "an exhaustive match over every record",
 }
