@@ -105,6 +105,11 @@ adapters: $(addprefix adapters/,$(ADAPTERS))
 adapters/%: .venv-adapters/%.stamp
 	ADAPTER_LANE=$* .venv-adapters/$*/bin/python -m pytest -q --noconftest -o filterwarnings= -m adapter $(wildcard tests/adapters/test_$(subst -,_,$*).py) tests/adapters/test_frameworks.py
 
+# Costs of the adapters beside the frameworks' own stores.
+bench/adapters: $(addprefix bench/adapters/,$(filter-out claude-sdk,$(FRAMEWORKS)))
+bench/adapters/%: .venv-adapters/%.stamp
+	@.venv-adapters/$*/bin/holdfast bench adapters
+
 .venv-adapters/%.stamp: requirements/adapters-%.txt requirements/build.txt pyproject.toml
 	$(PYTHON) -m venv .venv-adapters/$*
 	.venv-adapters/$*/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/adapters-$*.txt -r requirements/build.txt

@@ -1,5 +1,7 @@
 """Pytest plugin: run the tests of Strands over `HoldfastStorage` and `HoldfastRepository` in place of its own."""
 
+import importlib
+import sys
 from typing import Any
 
 import strands.storage
@@ -37,12 +39,9 @@ for _module in (strands.storage, strands.storage.in_memory_storage):
 
 def pytest_configure() -> None:
     # Imported late: the module belongs to the suite, whose folder pytest has put on the path.
-    import sys  # noqa: PLC0415
-
     sys.path.insert(0, ".")
-    import tests.fixtures.mock_session_repository as suite  # noqa: PLC0415
-
-    suite.MockedSessionRepository = MockedSessionRepository  # type: ignore[attr-defined]  # the point of the plugin
+    suite: Any = importlib.import_module("tests.fixtures.mock_session_repository")
+    suite.MockedSessionRepository = MockedSessionRepository
 
 
 def pytest_unconfigure() -> None:

@@ -34,7 +34,8 @@ EXCLUDED = [
     "TestSnapshotStashIntegration::test_ephemeral_detection_survives_namespacing",
 ]
 MESSAGES: list[Any] = [
-    {"role": "user", "content": [{"text": "find the harbour"}, {"image": {"format": "png", "source": {"bytes": b"\0" * 60_000}}}]},
+    {"role": "user", "content": [
+        {"text": "find the harbour"}, {"image": {"format": "png", "source": {"bytes": b"\0" * 60_000}}}]},
     {"role": "assistant", "content": [
         {"reasoningContent": {"redactedContent": b"\1\2" * 900}}, {"unknown": {"kind": [None]}},
         {"toolUse": {"toolUseId": "c1", "name": "depth", "input": {"place": "é"}}},

@@ -128,6 +128,9 @@ COMPLEXITY_MAX = 12
 
 # "module.function" -> why it is better not split.
 COMPLEX_FUNCTIONS: Mapping[str, str] = {
+    "adapters.adk._messages": "one branch per kind of part in the ADK's events",
+    "adapters.llama_index._messages": "one branch per role and block of LlamaIndex",
+    "adapters.pydantic_ai.HoldfastConversationStore._shown": "the one place that compares a view with a history",
     "core.integrity.reconcile.describe": "an exhaustive match over every repair",
     "runtime.sessions.record_text.describe_record": "an exhaustive match over every record",
 }
@@ -201,6 +204,7 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("models", "inline_data"): "a field of the providers' wire formats",
     ("models", "item"): "a field of the providers' wire formats",
     ("cli", "chat"): "the command of that name",
+    ("adapters", "data"): "the argument of a storage of Strands",
     ("adapters", "pop_item"): "the method of a session of the Agents SDK",
     ("http", "handle_request"): "the method of a transport of httpx",
     ("http", "handle_async_request"): "the method of a transport of httpx",

@@ -42,6 +42,8 @@ try:
 except ImportError:  # a private module: the base class of the error is public
     StaleSessionError = ValueError  # type: ignore[misc, assignment]
 
+__all__ = ["PREFIX", "STATE_PREFIX", "HoldfastSessionService", "StaleSessionError"]
+
 PREFIX, STATE_PREFIX = "adk:", "adk-state:"
 _TAG = "adk"
 # Changes of a state between two records that have it in full.
@@ -149,13 +151,7 @@ class HoldfastSessionService(BaseSessionService):
         wanted = None if count is None or config.after_timestamp else max(count, row.since) + 1
         stored = await newest_entries(session, _TAG, wanted)
         rows = [_row(one) for one in stored if one.seq <= newest.seq]
-        found = [one for one in rows if bytes(one.event) != b"null"]
-        if config.after_timestamp:
-            found = [one for one in found if one.time >= config.after_timestamp]
-        if count is not None:
-            found = found[len(found) - min(count, len(found)) :]
-        events = [Event.model_validate_json(bytes(one.event)) for one in found]
-        return await self._session(names, _folded(rows), events, row.time, newest.seq)
+        return await self._session(names, _folded(rows), _events(rows, config), row.time, newest.seq)
 
     async def _list(self, app_name: str, user_id: str | None) -> ListSessionsResponse:
         prefix = f"{PREFIX}{key_part(app_name)}:"
@@ -256,6 +252,16 @@ def _row(stored: StoredMessage) -> _Row:
 def _records(draft: Draft) -> int:
     """Return the records of a draft: a result of a tool has one of its own."""
     return len(draft.message.parts) if draft.message is not None and draft.message.role == "tool" else 1
+
+
+def _events(rows: Sequence[_Row], config: GetSessionConfig) -> list[Event]:
+    """Return the events of rows that a configuration chooses."""
+    found = [one for one in rows if bytes(one.event) != b"null"]
+    if config.after_timestamp:
+        found = [one for one in found if one.time >= config.after_timestamp]
+    if config.num_recent_events is not None:
+        found = found[len(found) - min(config.num_recent_events, len(found)) :]
+    return [Event.model_validate_json(bytes(one.event)) for one in found]
 
 
 def _folded(rows: Sequence[_Row]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def _messages(given: Mapping[str, Any]) -> list[OwnMessage]:
                 )
             case {"type": "function_result", "call_id": str() as call_id, **rest}:
                 outcome = ToolOutcome.FAILED if rest.get("exception") else ToolOutcome.DONE
-                results.append(ToolResult(call_id, (Text(_result_text(rest)),), outcome))
+                results.append(ToolResult(call_id, (Text(_result_text(content)),), outcome))
             case {"type": str() as kind} if given.get("role") == "user":
                 texts.append(f"[{kind}]")
             case _:
@@ -150,6 +150,6 @@ def _messages(given: Mapping[str, Any]) -> list[OwnMessage]:
     return as_messages(is_user=given["role"] == "user", texts=texts, calls=calls, results=results)
 
 
-def _result_text(content: Mapping[str, Any]) -> str:
+def _result_text(content: Mapping[Any, Any]) -> str:
     found = content.get("result", content.get("exception", ""))
     return found if isinstance(found, str) else json.dumps(found)

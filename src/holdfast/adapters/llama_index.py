@@ -224,10 +224,10 @@ def _decoded(found: _Found) -> ChatMessage:
 
 async def _messages_of(session: Session, one: _Range) -> list[_Found]:
     stored = await session.stored_at(range(one.first, one.last + 1))
-    entries = [(item, _entry(item)) for item in stored if item.tag == _TAG]
+    entries = [(record, _entry(record)) for record in stored if record.tag == _TAG]
     return [
-        _Found(item.seq, entry.message, item.message is not None)
-        for item, entry in entries
+        _Found(record.seq, entry.message, record.message is not None)
+        for record, entry in entries
         if entry.message is not None
     ]
 

@@ -1,4 +1,4 @@
-"""Sessions as logs of a framework's records: entries beside their messages, writes that repeat, sessions below a prefix."""
+"""Sessions as logs of a framework's entries: drafts beside messages, repeated writes, sessions below a prefix."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 

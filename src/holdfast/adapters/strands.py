@@ -145,18 +145,18 @@ class HoldfastRepository(SessionRepository):
         """Return the key of the Holdfast session of an agent: search it, view it, or continue it natively."""
         return f"{_session_key(session_id)}:a:{key_part(agent_id)}"
 
-    def create_session(self, session: StrandsSession, **_kwargs: Any) -> StrandsSession:
+    def create_session(self, session: StrandsSession, **_kwargs: object) -> StrandsSession:
         """Create a session. Raises `SessionException` if it exists."""
         draft = _draft(_SESSION, session.to_dict())
         self._create(_session_key(session.session_id), draft, f"Session {session.session_id}")
         return session
 
-    def read_session(self, session_id: str, **_kwargs: Any) -> StrandsSession | None:
+    def read_session(self, session_id: str, **_kwargs: object) -> StrandsSession | None:
         """Return a session; None if there is none."""
         found = self._newest(_session_key(session_id), _SESSION)
         return None if found is None else StrandsSession.from_dict(found)
 
-    def delete_session(self, session_id: str, **_kwargs: Any) -> None:
+    def delete_session(self, session_id: str, **_kwargs: object) -> None:
         """Delete a session with its agents."""
         self._check_session(session_id)
 
@@ -169,19 +169,19 @@ class HoldfastRepository(SessionRepository):
 
         self._run(work())
 
-    def create_agent(self, session_id: str, session_agent: SessionAgent, **_kwargs: Any) -> None:
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **_kwargs: object) -> None:
         """Create an agent. Raises `SessionException` if it exists, or its session does not."""
         self._check_session(session_id)
         draft = _draft(_AGENT, session_agent.to_dict())
         name = f"Agent {session_agent.agent_id} in session {session_id}"
         self._create(self.key(session_id, session_agent.agent_id), draft, name)
 
-    def read_agent(self, session_id: str, agent_id: str, **_kwargs: Any) -> SessionAgent | None:
+    def read_agent(self, session_id: str, agent_id: str, **_kwargs: object) -> SessionAgent | None:
         """Return an agent; None if there is none."""
         found = self._newest(self.key(session_id, agent_id), _AGENT)
         return None if found is None else SessionAgent.from_dict(found)
 
-    def update_agent(self, session_id: str, session_agent: SessionAgent, **_kwargs: Any) -> None:
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **_kwargs: object) -> None:
         """Store a new version of an agent."""
         before = self.read_agent(session_id, session_agent.agent_id)
         if before is None:
@@ -189,7 +189,9 @@ class HoldfastRepository(SessionRepository):
         session_agent.created_at = before.created_at
         self._append(self.key(session_id, session_agent.agent_id), [_draft(_AGENT, session_agent.to_dict())])
 
-    def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_kwargs: Any) -> None:
+    def create_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **_kwargs: object
+    ) -> None:
         """Append a message. Raises `SessionException` if its index is taken, or its agent does not exist."""
         key, number = self.key(session_id, agent_id), session_message.message_id
         given = session_message.to_dict()
@@ -208,7 +210,7 @@ class HoldfastRepository(SessionRepository):
 
         self._run(work())
 
-    def read_message(self, session_id: str, agent_id: str, message_id: int, **_kwargs: Any) -> SessionMessage | None:
+    def read_message(self, session_id: str, agent_id: str, message_id: int, **_kwargs: object) -> SessionMessage | None:
         """Return a message; None if there is none."""
 
         async def work() -> StoredMessage | None:
@@ -219,7 +221,9 @@ class HoldfastRepository(SessionRepository):
         found = self._run(work())
         return None if found is None else SessionMessage.from_dict(_decoded(found))
 
-    def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_kwargs: Any) -> None:
+    def update_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **_kwargs: object
+    ) -> None:
         """Store a new version of a message. The old one leaves the view; the log keeps it."""
         number = session_message.message_id
         before = self.read_message(session_id, agent_id, number)
@@ -245,7 +249,7 @@ class HoldfastRepository(SessionRepository):
         self._run(work())
 
     def list_messages(
-        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **_kwargs: Any
+        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **_kwargs: object
     ) -> list[SessionMessage]:
         """Return messages by index, from an offset on."""
 
@@ -257,16 +261,16 @@ class HoldfastRepository(SessionRepository):
         chosen = [newest[number] for number in sorted(newest)][offset:]
         return [SessionMessage.from_dict(given) for given in chosen[:limit]]
 
-    def create_multi_agent(self, session_id: str, multi_agent: "MultiAgentBase", **_kwargs: Any) -> None:
+    def create_multi_agent(self, session_id: str, multi_agent: "MultiAgentBase", **_kwargs: object) -> None:
         """Store the state of a group of agents."""
         self._check_session(session_id)
         self._append(_multi_key(session_id, multi_agent.id), [_draft(_MULTI, multi_agent.serialize_state())])
 
-    def read_multi_agent(self, session_id: str, multi_agent_id: str, **_kwargs: Any) -> dict[str, Any] | None:
+    def read_multi_agent(self, session_id: str, multi_agent_id: str, **_kwargs: object) -> dict[str, Any] | None:
         """Return the state of a group of agents; None if there is none."""
         return self._newest(_multi_key(session_id, multi_agent_id), _MULTI)
 
-    def update_multi_agent(self, session_id: str, multi_agent: "MultiAgentBase", **_kwargs: Any) -> None:
+    def update_multi_agent(self, session_id: str, multi_agent: "MultiAgentBase", **_kwargs: object) -> None:
         """Store a new state of a group of agents."""
         if self.read_multi_agent(session_id, multi_agent.id) is None:
             raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")

@@ -85,6 +85,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 BENCHES: dict[str, tuple[str, str, str]] = {
     "all": ("holdfast.lab.bench_all", "all_benches", "Everything about speed, in rounds, with a comparison."),
+    "adapters": ("holdfast.lab.benches.adapters", "adapters", "Cost of a step over agent frameworks' adapters."),
     "archive": ("holdfast.lab.benches.store", "archive", "Cost of a session that is mostly archived."),
     "store": ("holdfast.lab.benches.store", "store", "Speed of the store, compared with plain SQLite."),
     "gateway": ("holdfast.lab.benches.gateway", "gateway", "Latency and memory of the gateway."),
