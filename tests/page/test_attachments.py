@@ -105,3 +105,27 @@ async def test_what_was_exported_is_imported_and_what_was_not_is_refused_in_word
         await expect(page.locator(".tone-input")).to_contain_text("remember harbour = Kiel")
         await expect(page.locator(".rail-row")).to_have_count(2)
     assert before == [KEY]
+
+
+DROPPED = """(selector) => {
+  const files = new DataTransfer();
+  files.items.add(new File(["12 fathoms at Kiel"], "depths.txt", { type: "text/plain" }));
+  const place = document.querySelector(selector);
+  place.dispatchEvent(new DragEvent("dragover", { dataTransfer: files, bubbles: true, cancelable: true }));
+  const isMarked = Boolean(document.querySelector(".is-dropping"));
+  place.dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+  const pasted = new DataTransfer();
+  pasted.items.add(new File(["png"], "chart.png", { type: "image/png" }));
+  document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData: pasted, bubbles: true }));
+  return isMarked && !document.querySelector(".is-dropping");
+}"""
+
+
+async def test_files_are_attached_by_drop_on_the_timeline_and_by_paste(browsing: Browsing) -> None:
+    async with browsing.gateway() as running:
+        await running.client.send("telegram:42", "hello")
+        page = await browsing.open(running.url, at("telegram:42"))
+        await expect(page.locator(".tone-reply")).to_have_count(1)
+        assert await page.evaluate(DROPPED, ".timeline")
+        attached = page.get_by_role("list", name="Attached").get_by_role("listitem")
+        await expect(attached).to_have_text(["depths.txt 18 B", "chart.png 3 B"])

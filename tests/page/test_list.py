@@ -80,7 +80,9 @@ async def test_a_row_has_first_words_key_model_cost_and_age(browsing: Browsing) 
         await expect(row).to_contain_text("test:model")
         await expect(row).to_contain_text("$0.0")
         await expect(row.locator(".rail-when")).to_have_text("now")
-        assert (await row.bounding_box() or {})["height"] <= 34
+        box = await row.bounding_box()
+        assert box is not None
+        assert box["height"] <= 34
         # A long key keeps its end.
         tail = page.locator(f'.rail-row[data-key="{long}"] .middle-tail')
         await expect(tail).to_be_in_viewport(ratio=1)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 # As a laptop and a phone show it.
 WIDE, NARROW = {"width": 1360, "height": 860}, {"width": 390, "height": 800}
 # Colours of a picture: the page has few, and fewer make it small enough to be kept with the code.
-COLOURS = 128
+COLOURS = 256
 BYTES_MAX = 200 * 2**10
 
 

@@ -302,7 +302,6 @@ async def show_overview(context: RequestContext) -> Overview:
     working = [one for one in state.client.working() if not one.startswith(RESERVED_KEYS)]
     tally = state.faults.tallies.of(None if is_operator else {tenant.name})
     turns = {outcome.value: number for outcome, number in tally.turns.items()}
-    inspection = state.inspection if is_operator else None
     return Overview(
         sessions=len(found),
         used_today=sum(known.updated_at >= day_ago for _, known in found),
@@ -316,5 +315,10 @@ async def show_overview(context: RequestContext) -> Overview:
             FaultCount(model, kind.value, FAULTS[kind], number) for (model, kind), number in tally.faults.most_common()
         ],
         rescues=[FaultCount("", kind.value, FAULTS[kind], number) for kind, number in tally.rescues.most_common()],
-        storage=await inspection.storage() if inspection is not None and inspection.storage is not None else None,
+        storage=await _storage(context) if is_operator else None,
     )
+
+
+async def _storage(context: RequestContext) -> list[StorageUse] | None:
+    inspection = context.state.inspection
+    return None if inspection is None or inspection.storage is None else await inspection.storage()

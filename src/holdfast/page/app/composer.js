@@ -72,16 +72,38 @@ export class Composer {
     this.node.addEventListener("submit", (/** @type {Event} */ event) => this._submit(event));
     this.box.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this._key(event));
     this.box.addEventListener("input", () => this._grow());
-    this.box.addEventListener("paste", (/** @type {ClipboardEvent} */ event) => this._add(event.clipboardData?.files));
     attach.addEventListener("click", () => this._picker.click());
     this._picker.addEventListener("change", () => this._add(this._picker.files));
     this._stop.addEventListener("click", () => this.cancel());
-    this.node.addEventListener("dragover", (/** @type {Event} */ event) => event.preventDefault());
-    this.node.addEventListener("drop", (/** @type {DragEvent} */ event) => {
-      event.preventDefault();
-      this._add(event.dataTransfer?.files);
-    });
     this.show();
+  }
+
+  /**
+   * Take files that are dropped or pasted anywhere on the session.
+   * @param {HTMLElement} place
+   * @param {AbortSignal} signal
+   */
+  takeFiles(place, signal) {
+    const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files") && !this.node.hidden;
+    const mark = (/** @type {boolean} */ isOver) => place.classList.toggle("is-dropping", isOver);
+    place.addEventListener("dragover", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      mark(true);
+    }, { signal });
+    place.addEventListener("dragleave", (event) => {
+      if (!place.contains(/** @type {Node | null} */ (event.relatedTarget))) mark(false);
+    }, { signal });
+    place.addEventListener("drop", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      mark(false);
+      this._add(event.dataTransfer?.files);
+    }, { signal });
+    document.addEventListener("paste", (event) => {
+      const isElsewhere = document.querySelector("dialog[open]") || this.node.hidden;
+      if (!isElsewhere && event.clipboardData?.files.length) this._add(event.clipboardData.files);
+    }, { signal });
   }
 
   /** Show the cancel button if a turn is open. */

@@ -93,7 +93,7 @@ export class HomeView {
         "div",
         { class: "cards" },
         card("Tokens by day", totals(days, ["input", "output"]), barChart(days, [{ name: "read", of: (day) => day.input, tone: "accent" }, { name: "written", of: (day) => day.output, tone: "amber" }], short)),
-        card("Cost by day", money(days.reduce((sum, day) => sum + day.usd, 0)), barChart(days, [{ name: "US dollars", of: (day) => day.usd, tone: "accent" }], money)),
+        card("Cost by day", money(days.reduce((sum, day) => sum + day.usd, 0)), barChart(days, [{ name: "US dollars", of: (day) => day.usd, tone: "accent" }], exactMoney)),
         card("Messages by day", counted(days.reduce((sum, day) => sum + day.requests, 0), "request"), barChart(days, [{ name: "requests", of: (day) => day.requests, tone: "accent" }], count)),
         card("Active sessions", `${count(overview.pending)} with pending work`, this._active),
         card("Rescues by cause", since(overview), tally(overview.rescues, "No turn needed a rescue.")),
@@ -154,7 +154,7 @@ function figures(overview, today) {
   /** @type {[string, string][]} */
   const all = [
     [count(overview.sessions), "sessions"],
-    [count(overview.used_today), "used in 24 hours"],
+    [count(overview.used_today), "used in a day"],
     [count(overview.working), "working now"],
     [count(today?.requests ?? 0), "requests today"],
     [short((today?.input ?? 0) + (today?.output ?? 0)), "tokens today"],
@@ -168,6 +168,9 @@ function figures(overview, today) {
     el("div", { class: "figures" }, all.map(([said, words]) => el("p", { class: "figure" }, el("b", {}, said), el("span", {}, words)))),
   );
 }
+
+/** An axis needs more digits than a sum. @param {number} usd */
+const exactMoney = (usd) => (usd > 0 && usd < 1 ? `$${usd.toFixed(3)}` : money(usd));
 
 /** @param {any} overview */
 const since = (overview) => `since ${moment(overview.since)}`;

@@ -30,6 +30,14 @@ export class SearchView {
     this._status = el("p", { class: "faint", role: "status", "aria-live": "polite" });
     this._hits = el("ol", { class: "hits" });
     this._form = this._makeForm();
+    // Titles come with the list of sessions.
+    this._closed = new AbortController();
+    const redraw = () => {
+      if (!this._found || !sessions.isKnown) return;
+      this._draw(this._found);
+      this._found = null;
+    };
+    sessions.addEventListener("change", redraw, { signal: this._closed.signal });
     this.node = el(
       "section",
       { class: "page", "aria-label": "Search" },
@@ -51,6 +59,7 @@ export class SearchView {
 
   close() {
     this._stop.abort();
+    this._closed.abort();
     clearTimeout(this._timer);
   }
 
@@ -139,12 +148,18 @@ export class SearchView {
   }
 
   /** @param {any} found */
-  _show({ hits, searched, sessions, is_complete: isComplete }) {
+  _show(found) {
+    this._found = this._sessions.isKnown ? null : found;
+    this._draw(found);
+  }
+
+  /** @param {any} found */
+  _draw({ hits, searched, sessions, is_complete: isComplete }) {
     const needles = this._filters.exact ? [this._query.trim()] : wordsOf(this._query);
     fill(this._hits, hits.map((/** @type {any} */ hit) => this._drawHit(hit, needles)));
-    const found = hits.length ? `${counted(hits.length, "record")}, best first` : "No hits";
+    const said = hits.length ? `${counted(hits.length, "record")}, best first` : "No hits";
     const where = isComplete ? `in ${counted(sessions, "session")}` : `in ${count(searched)} of ${counted(sessions, "session")} before the timeout; search again to get further`;
-    this._status.textContent = `${found}, ${where}.`;
+    this._status.textContent = `${said}, ${where}.`;
   }
 
   /** @param {any} hit @param {string[]} needles */

@@ -64,6 +64,7 @@ export class SessionView {
     );
     sessions.addEventListener("change", () => this._showHead(), { signal: this._stop.signal });
     this.model.addEventListener("gone", () => this._gone(), { signal: this._stop.signal });
+    this.composer.takeFiles(this.node, this._stop.signal);
     this._showHead();
     this._open();
   }

@@ -12,6 +12,7 @@ import { bones } from "./skeleton.js";
 const PAGE = 500;
 /** Records of a turn that are read; a longer turn is shown up to here. */
 const RECORDS_MAX = 5_000;
+const QUEUED = "queued";
 
 /**
  * @typedef {object} Fall
@@ -135,7 +136,7 @@ function figures(falls, ended, seconds) {
     [took(seconds), "from the message to the end"],
     [count(of("attempt").length), "attempts"],
     [count(of("tool").length), "tool calls"],
-    [count(of("rung").length), "recovery steps"],
+    [count(falls.filter((fall) => fall.kind === "rung" || (fall.kind === "wait" && fall.name !== QUEUED)).length), "recovery steps"],
     [`${short(sum("input_tokens"))} / ${short(sum("output_tokens"))}`, "tokens in / out"],
     [usd ? money(usd) : "–", "cost"],
   ];
@@ -177,7 +178,7 @@ export function fallsOf(records) {
   for (const { seq, at: time, record } of records) {
     switch (record.type) {
       case "InputAdmitted":
-        begin("queue", { seq, kind: "wait", name: "queued", from: time, to: 0 });
+        begin("queue", { seq, kind: "wait", name: QUEUED, from: time, to: 0 });
         break;
       case "TurnStarted":
         end("queue", time);
@@ -216,5 +217,5 @@ export function fallsOf(records) {
         break;
     }
   }
-  return falls.filter((fall) => fall.name !== "queued" || fall.to === 0 || fall.to - fall.from > 0.01);
+  return falls.filter((fall) => fall.name !== QUEUED || fall.to === 0 || fall.to - fall.from > 0.01);
 }
