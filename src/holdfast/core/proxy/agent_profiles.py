@@ -245,7 +245,7 @@ AGENTS: tuple[AgentProfile, ...] = (
         "chat completions",
         base_urls=(_OPENAI_V1,),
         one_message=("chat", "-Q", "-q"),
-        login="API keys are kept. A provider in its config.yaml takes precedence over the environment; set its base_url there.",
+        login="API keys are kept. A provider in its config.yaml precedes the environment: set its base_url.",
     ),
     AgentProfile(
         "crush",
