@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from holdfast.runtime.engine.compaction import Preview
     from holdfast.runtime.engine.live import LiveDelta
-    from holdfast.runtime.sessions.agents import Agent
+    from holdfast.runtime.memory.notes import Memory, Note
     from holdfast.runtime.sessions.answers import Answer, OutputAnswer
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.branches import Branch
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.sessions.context import Context
     from holdfast.runtime.sessions.delete import Deleted, DeletedAll
     from holdfast.runtime.sessions.labels import Labels
-    from holdfast.runtime.sessions.memory import Memory, Note
     from holdfast.runtime.sessions.session import Event, Session
     from holdfast.runtime.sessions.transfer import Copied
     from holdfast.runtime.sessions.view import View
+    from holdfast.runtime.subagents import Agent
     from holdfast.runtime.tools.function_tool import tool
     from holdfast.runtime.tools.mcp_server import MCPServer
     from holdfast.runtime.tools.recall import Page
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 # Module of each public name.
 _HOMES = {
-    "Agent": "runtime.sessions.agents",
+    "Agent": "runtime.subagents",
     "Answer": "runtime.sessions.answers",
     "Approval": "runtime.tools.tool_runs",
     "Attachment": "ports",
@@ -98,10 +98,10 @@ _HOMES = {
     "Logged": "types.records",
     "MCPServer": "runtime.tools.mcp_server",
     "Media": "types.messages",
-    "Memory": "runtime.sessions.memory",
+    "Memory": "runtime.memory.notes",
     "Message": "types.messages",
     "Model": "models.reference",
-    "Note": "runtime.sessions.memory",
+    "Note": "runtime.memory.notes",
     "OperatorError": "errors",
     "OutputAnswer": "runtime.sessions.answers",
     "Preview": "runtime.engine.compaction",

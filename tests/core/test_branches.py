@@ -179,9 +179,9 @@ def test_a_handover_keeps_the_settings_to_hand_back_to() -> None:
     first = SessionConfigured("m", "first")
     records = (
         first,
-        SessionConfigured("m", "second", (), "billing"),
+        SessionConfigured("m", "second", agent="billing"),
         SessionConfigured("n", "second", ()),
-        SessionConfigured("n", "changed", (), "billing"),
+        SessionConfigured("n", "changed", agent="billing"),
     )
     handed = folded(log_of(*records))
     back = folded(log_of(*records, SessionConfigured("m", "first", is_return=True)))

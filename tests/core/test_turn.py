@@ -68,8 +68,8 @@ def test_a_reply_without_calls_ends_the_turn_with_an_answer() -> None:
 def test_a_turn_that_has_ended_leaves_nothing_behind() -> None:
     turn = fold(*OPEN, an_attempt_started(), a_reply("hi"), TurnEnded(1, Outcome.ANSWERED))
 
-    # But what the next request is compared with.
-    assert turn == Turn(seq=5, last_turn=1, asked=Asked("test:model"), answered=Asked("test:model"))
+    # But the beginning of the session, and the requests that the next one is compared with.
+    assert turn == Turn(seq=5, opening="hello", last_turn=1, asked=Asked("test:model"), answered=Asked("test:model"))
 
 
 def test_calls_of_a_reply_are_run_side_by_side_then_the_model_reads_the_results() -> None:

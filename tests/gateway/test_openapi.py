@@ -8,14 +8,14 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # its stubs are another package
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from holdfast.config.schema import GatewaySettings, Settings
-from holdfast.gateway.api.openapi import document
-from holdfast.gateway.api.proxy_openapi import proxy_paths
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES, RejectedError, statuses_of
+from holdfast.gateway.openapi.document import document
+from holdfast.gateway.openapi.proxy_paths import proxy_paths
 from holdfast.gateway.proxy.access import FORWARDED
 from holdfast.wiring import open_gateway
 from tests.gateway.gateways import DEADLINE_SECONDS, a_gateway

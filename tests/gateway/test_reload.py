@@ -333,7 +333,7 @@ async def test_a_key_is_rotated_under_load_without_a_failed_request(tmp_path: Pa
 
         async def ask(client: int) -> list[int]:
             """Send messages with the newest secret that this client knows; it learns a new one after each answer."""
-            found = []
+            found: list[int] = []
             while not is_rotated.is_set() or len(found) < 5:
                 address, secret = f"{url}/api/sessions/s{client}/messages", current[-1]
                 headers = {"authorization": f"Bearer {secret}"}

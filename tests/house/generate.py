@@ -18,9 +18,9 @@ from holdfast.core.proxy.agent_profiles import agents_table
 from holdfast.core.turn.ladder import LADDER
 from holdfast.core.turn.transitions import TRANSITIONS, WHEN_NOTHING_RUNS
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.openapi import event_descriptions
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES
+from holdfast.gateway.openapi.document import event_descriptions
 from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
 from tests.house.places import ROOT
 from tests.house.references import commands_reference, exit_codes, ladder_drawn, python_reference

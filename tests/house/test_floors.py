@@ -46,7 +46,7 @@ def test_a_module_belongs_to_the_longest_name_in_the_table() -> None:
         "runtime.engine.live": Place(4, "runtime", "runtime"),
         "runtime.sessions.session": Place(6, "runtime.sessions.session", "runtime"),
         "stores.sql.x": Place(3, "stores", "stores"),
-        "": Place(12, "", ""),
+        "": Place(13, "", ""),
         "corex": None,
     }
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import holdfast
-from holdfast.runtime.sessions.agents import DEPTH_MAX, child_key
+from holdfast.runtime.subagents import DEPTH_MAX, child_key
 from holdfast.testing.engines import FunctionModel, says
 from holdfast.types.messages import Reply, Request, Role, ToolCall, ToolResult, text_of
 from holdfast.types.records import SessionLinked, ToolSettled

@@ -10,7 +10,7 @@ import holdfast
 from holdfast.errors import BadInputError
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.maintenance.supervisor import Supervisor
-from holdfast.runtime.sessions import memory as notes_module
+from holdfast.runtime.memory import notes as notes_module
 from holdfast.runtime.sessions.client import Client
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.crashes import CrashingStore, CrashPoint, Died, Side

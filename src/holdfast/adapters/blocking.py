@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast.adapters.loop_thread import LoopCalls, LoopThread
+from holdfast.runtime.memory.notes import Memory as AsyncMemory
 from holdfast.runtime.sessions.client import Client as AsyncClient
-from holdfast.runtime.sessions.memory import Memory as AsyncMemory
 from holdfast.runtime.sessions.session import Session as AsyncSession
 
 _P = ParamSpec("_P")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.gateway.api.request_context import AppState
     from holdfast.gateway.health import Faults, Inspection
-    from holdfast.gateway.http.app import RequestSpan
+    from holdfast.gateway.http.app import Mount, RequestSpan
     from holdfast.gateway.http.key_table import KeyTable
     from holdfast.gateway.http.keys import KeyFile
     from holdfast.gateway.http.metrics import Metrics
@@ -77,15 +77,12 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
     """
     # Imported on use: the server and its metrics take a quarter of a second.
     from holdfast.gateway.health import Faults  # noqa: PLC0415
-    from holdfast.gateway.http.app import Gateway, Mount  # noqa: PLC0415
+    from holdfast.gateway.http.app import Gateway  # noqa: PLC0415
     from holdfast.gateway.http.forwarded import ForwardedClients, check_proxies  # noqa: PLC0415
     from holdfast.gateway.http.metrics import Metrics  # noqa: PLC0415
     from holdfast.gateway.http.origin import is_loopback, parse_origins  # noqa: PLC0415
-    from holdfast.gateway.http.page import Page  # noqa: PLC0415
     from holdfast.gateway.http.server import serve_gateway  # noqa: PLC0415
     from holdfast.gateway.http.tls import tls_context  # noqa: PLC0415
-    from holdfast.gateway.mcp import McpApp  # noqa: PLC0415
-    from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
     from holdfast.gateway.status_cache import SessionWatches  # noqa: PLC0415
 
     host, needs_keys = settings.gateway.host, not is_loopback(settings.gateway.host)
@@ -112,11 +109,7 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
         state = _app_state(settings, client, keys, watches, faults)
         observers.append(state.accounts.observe)
         dropin = _dropin(settings, client, metrics)
-        mounts = {
-            "v1": Mount(dropin, error_response=problem_response),
-            "mcp": Mount(McpApp(state)),
-            "": Mount(Page(), is_open=True),
-        }
+        mounts = _mounts(state, dropin)
         gateway = Gateway(state, metrics, needs_keys=has_keys, mounts=mounts, origins=origins, request_span=span)
         clients = ForwardedClients(gateway, proxies)
         if reloader is not None:
@@ -132,6 +125,20 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
             await dropin.close()
             await state.accounts.close()
             state.uploads.close()
+
+
+def _mounts(state: "AppState", dropin: "ProxyApp") -> "dict[str, Mount]":
+    """Return the applications beside the native API: the proxy, MCP and the page."""
+    from holdfast.gateway.http.app import Mount  # noqa: PLC0415 - imported on use
+    from holdfast.gateway.http.page import Page  # noqa: PLC0415
+    from holdfast.gateway.mcp import McpApp  # noqa: PLC0415
+    from holdfast.gateway.proxy.responses import problem_response  # noqa: PLC0415
+
+    return {
+        "v1": Mount(dropin, error_response=problem_response),
+        "mcp": Mount(McpApp(state)),
+        "": Mount(Page(), is_open=True),
+    }
 
 
 @asynccontextmanager

@@ -27,11 +27,11 @@ from holdfast.runtime.engine.lease import LEASE_SECONDS
 from holdfast.runtime.engine.live import Live
 from holdfast.runtime.images import PillowImages
 from holdfast.runtime.maintenance.supervisor import Supervisor
-from holdfast.runtime.sessions.agents import Agent, AgentTool
+from holdfast.runtime.memory.tool import MemoryTool, memory_tools_of
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.delete import check_days
-from holdfast.runtime.sessions.memory_tool import MemoryTool, memory_tools_of
 from holdfast.runtime.sessions.session import Answer
+from holdfast.runtime.subagents import Agent, AgentTool
 from holdfast.runtime.tools.mcp_server import MCPServer
 from holdfast.runtime.tools.recall import Recall
 from holdfast.runtime.tools.toolbox import CallOptions, Toolbox, never

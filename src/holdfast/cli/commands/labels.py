@@ -14,10 +14,10 @@ from holdfast.cli.options import configure_logging, key_argument, open_to_read, 
 from holdfast.cli.options import store_to_read as existing_store
 from holdfast.cli.output import align_columns, json_option, local_time, sanitize
 from holdfast.errors import RetryLaterError, UsageError
+from holdfast.runtime.memory.notes import Note
 from holdfast.runtime.sessions.admission import check_session_key
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.labels import Labels
-from holdfast.runtime.sessions.memory import Note
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.fallbacks import need_session_admin
 from holdfast.wiring import Place

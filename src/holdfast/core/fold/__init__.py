@@ -112,10 +112,8 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return _request_compaction(turn, seq, record)
         case CompactionUndone():
             return _undo_compaction(turn, record)
-        case MessagePinned():
-            return _pin(turn, record)
-        case MessageExcluded():
-            return _exclude(turn, record)
+        case MessagePinned() | MessageExcluded():
+            return _mark(turn, record)
         case PieceSummarised():
             return _add_piece(turn, record)
         case ApprovalAnswered():
@@ -136,6 +134,10 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
             return turn
         case _:
             assert_never(record)
+
+
+def _mark(turn: Turn, record: MessagePinned | MessageExcluded) -> Turn:
+    return _pin(turn, record) if isinstance(record, MessagePinned) else _exclude(turn, record)
 
 
 def _configure(turn: Turn, record: SessionConfigured | SessionLabelled) -> Turn:

@@ -10,9 +10,9 @@ from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.route import Route
 from holdfast.gateway.api.schemas import RequestSchema
 from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionOrder
+from holdfast.runtime.memory.notes import FOUND_MAX, Memory, Note
 from holdfast.runtime.sessions.branches import Branch
 from holdfast.runtime.sessions.labels import Labels
-from holdfast.runtime.sessions.memory import FOUND_MAX, Memory, Note
 from holdfast.types.messages import Message, ToolSpec
 
 _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

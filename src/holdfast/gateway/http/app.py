@@ -19,7 +19,6 @@ import msgspec
 
 from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.errors import HoldfastError, InternalError, OperatorError
-from holdfast.gateway.api.openapi import document
 from holdfast.gateway.api.request_context import AppState, NotModifiedError, RequestContext
 from holdfast.gateway.api.routes import PREFIX, find_route
 from holdfast.gateway.health import oldest_unanswered
@@ -49,6 +48,7 @@ from holdfast.gateway.http.problems import (
     problem_of,
 )
 from holdfast.gateway.http.request_id import RequestIds, begin_request, id_headers
+from holdfast.gateway.openapi.document import document
 
 log = logging.getLogger(__name__)
 

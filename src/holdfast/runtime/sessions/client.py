@@ -15,6 +15,7 @@ from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionOrd
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
+from holdfast.runtime.memory.notes import Memory
 from holdfast.runtime.sessions.admission import check_session_key
 from holdfast.runtime.sessions.delete import (
     SECONDS_PER_DAY,
@@ -25,7 +26,6 @@ from holdfast.runtime.sessions.delete import (
     prune_sessions,
 )
 from holdfast.runtime.sessions.labels import list_sessions
-from holdfast.runtime.sessions.memory import Memory
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.sessions.transfer import Copied, accept_any, export_session, import_lines, lines_of
 from holdfast.runtime.tools.client_tools import check_declared

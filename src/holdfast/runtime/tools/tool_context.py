@@ -18,8 +18,10 @@ _PROGRESS_BYTES_MAX = 1_024
 class ToolProgress(msgspec.Struct, frozen=True):
     """Progress of a running tool. Live only: the log has the result."""
 
+    # The call, by its id and the name of its tool.
     call_id: str
     tool: str
+    # What the tool reports.
     text: str
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from holdfast.gateway.api import schemas
-from holdfast.gateway.api.proxy_openapi import EXAMPLES, proxy_paths
 from holdfast.gateway.api.route import Route
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES, Problem, statuses_of
+from holdfast.gateway.openapi.proxy_paths import EXAMPLES, proxy_paths
 from holdfast.types.records import Logged
 
 VERSION = "3.1.0"

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.errors import BadInputError
 from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.sessions.memory import Memory, listed, scope_in
+from holdfast.runtime.memory.notes import Memory, listed, scope_in
 from holdfast.types.messages import ToolSpec
 
 _SECONDS_MAX = 60.0

@@ -1,0 +1,1 @@
+"""The OpenAPI document of the gateway: the native API and the proxy."""
