@@ -233,7 +233,7 @@ def test_a_server_that_cannot_be_reached_ends_the_turn_with_a_sentence(
 ) -> None:
     """In this process, so that it need not wait for half a minute between its tries."""
     quick = wiring.Tuning(adopts=False, bounds=Bounds(back_off_seconds_min=0.01))
-    monkeypatch.setattr(chat_module, "_TUNING", quick)
+    monkeypatch.setattr(chat_module, "tuning", lambda **_: quick)
     with socket.socket() as unused:
         # Bound and not listening: nobody answers here, and nobody else can begin to.
         unused.bind(("127.0.0.1", 0))

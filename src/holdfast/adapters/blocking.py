@@ -4,15 +4,19 @@ They are usable from any thread and, with `call`, from any event loop. The engin
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast.adapters.loop_thread import LoopCalls, LoopThread
+from holdfast.models.reference import Model
+from holdfast.ports import Tool
 from holdfast.runtime.memory.notes import Memory as AsyncMemory
 from holdfast.runtime.sessions.client import Client as AsyncClient
 from holdfast.runtime.sessions.session import Session as AsyncSession
+from holdfast.types.messages import ToolSpec
+from holdfast.types.settings import Settings
 
 _P = ParamSpec("_P")
 _ResultT = TypeVar("_ResultT")
@@ -92,6 +96,9 @@ class Session:
     context = _blocking(AsyncSession.context)
     usage = _blocking(AsyncSession.usage)
     cost = _blocking(AsyncSession.cost)
+    approvals = _blocking(AsyncSession.approvals)
+    approve = _blocking(AsyncSession.approve)
+    deny = _blocking(AsyncSession.deny)
     stream = _iterating(AsyncSession.stream)
     follow = _iterating(AsyncSession.follow)
     live = _iterating(AsyncSession.live)
@@ -181,9 +188,18 @@ class Client:
         """Await a coroutine of the asynchronous client, `client.client`, from any event loop."""
         return await self.thread.call(work)
 
-    def session(self, key: str, *, model: str | None = None, system: str | None = None) -> Session:
+    def session(
+        self,
+        key: str,
+        *,
+        model: str | Model | None = None,
+        system: str | None = None,
+        tools: Sequence[ToolSpec | Tool | Callable[..., object] | str] | None = None,
+        settings: Settings | None = None,
+    ) -> Session:
         """Return the session under a key; see `holdfast.Client.session`."""
-        return Session(self.thread.run(self.client.session(key, model=model, system=system)), self)
+        opened = self.client.session(key, model=model, system=system, tools=tools, settings=settings)
+        return Session(self.thread.run(opened), self)
 
     sessions = _on_client(AsyncClient.sessions)
     session_page = _on_client(AsyncClient.session_page)

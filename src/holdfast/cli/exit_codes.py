@@ -3,13 +3,13 @@
 Codes follow sysexits.h where it has a matching one. An unexpected exception still prints its traceback.
 """
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import click
-import msgspec
 
 from holdfast.errors import (
     ConflictError,
@@ -107,33 +107,19 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     return returned if isinstance(returned, int) else 0
 
 
-class CommandError(msgspec.Struct, frozen=True):
-    """Why a command failed. `code` is stable: that of the outcome of a failed turn, else of the error."""
-
-    code: str
-    message: str
-    exit_code: int
-    session: str = ""
-    turn: int = 0
-
-
-class FailedCommand(msgspec.Struct, frozen=True):
-    """JSON output of a command that failed."""
-
-    error: CommandError
-
-
-def _described(error: HoldfastError) -> CommandError:
+def _described(error: HoldfastError) -> dict[str, str | int]:
+    """Return an error for programs. `code` is stable: that of the outcome of a failed turn, else of the error."""
     if isinstance(error, TurnFailedError):
-        return CommandError(error.reason, error.sentence, exit_code(error), error.session, error.turn)
-    return CommandError(error.code, str(error), exit_code(error))
+        failed = {"code": error.reason, "message": error.sentence, "exit_code": exit_code(error)}
+        return {**failed, "session": error.session, "turn": error.turn}
+    return {"code": error.code, "message": str(error), "exit_code": exit_code(error), "session": "", "turn": 0}
 
 
 def _print_as_json(error: HoldfastError, arguments: Sequence[str]) -> None:
     """Print an error as an object if JSON was asked for; behind `--` are words of a message."""
     own = list(arguments)
     if "--json" in (own[: own.index("--")] if "--" in own else own):
-        click.echo(msgspec.json.encode(FailedCommand(_described(error))))
+        click.echo(json.dumps({"error": _described(error)}, ensure_ascii=False, separators=(",", ":")))
 
 
 def _plain_message(sentence: str) -> str:

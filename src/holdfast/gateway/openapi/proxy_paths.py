@@ -205,5 +205,10 @@ EXAMPLES: dict[str, Any] = {
         "client_id": "append-1",
     },
     "RetractMessages": {"after": 12},
+    "AnswerApproval": {"request": 9, "approve": False, "note": "ask the harbour master first"},
+    "LabelSession": {"title": "Harbour", "tags": ["survey"], "metadata": {"customer": "42"}},
+    "SwitchBranch": {"head": 12},
+    "Regenerate": {"expect": 14},
+    "NoteText": {"text": "Prefers metres.", "client_id": "note-1"},
     "Nothing": {},
 }
