@@ -10,6 +10,7 @@ HoldfastError
 │   └── MissingKeyError       a model needs an API key that is not set
 ├── RetryLaterError         nobody yet: retry the same call later
 │   ├── QueueFullError        too many pending inputs in this session
+│   ├── SessionBusyError      a turn runs or waits, and the call needs an idle session
 │   ├── StoreBusyError        another process holds the store
 │   ├── StoreUnreachableError  the database server does not respond
 │   ├── OutcomeUnknownError   the connection was lost before the server confirmed a write
@@ -119,6 +120,18 @@ class QueueFullError(RetryLaterError):
         super().__init__(
             f"session {session!r} has {waiting:,} pending inputs, which is the limit; "
             "wait for some to be answered or cancel them"
+        )
+
+
+class SessionBusyError(RetryLaterError):
+    """The session has a turn that runs or waits, and the call needs an idle one; nothing was changed."""
+
+    code = "session_busy"
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(
+            f"session {session!r} has a turn that runs or waits; wait for its end or cancel it, then try again"
         )
 
 

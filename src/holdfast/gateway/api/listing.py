@@ -4,7 +4,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from holdfast.errors import BadInputError, QueueFullError, RetryLaterError, SeqMovedError, StoreFullError
+from holdfast.errors import (
+    BadInputError,
+    QueueFullError,
+    RetryLaterError,
+    SeqMovedError,
+    SessionBusyError,
+    StoreFullError,
+)
 from holdfast.gateway.api import schemas
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.route import Route
@@ -238,7 +245,7 @@ async def remove_note(context: RequestContext) -> schemas.Done:
     return schemas.Done()
 
 
-_WRITING = (SeqMovedError, RetryLaterError, QueueFullError, StoreFullError, BadInputError)
+_WRITING = (SeqMovedError, SessionBusyError, RetryLaterError, QueueFullError, StoreFullError, BadInputError)
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/sessions/{key}/labels", show_labels, "Get the title, tags and metadata of a session.", Labels),

@@ -12,6 +12,7 @@ from holdfast.errors import (
     QueueFullError,
     RetryLaterError,
     SeqMovedError,
+    SessionBusyError,
     StoreFullError,
     TurnFailedError,
     UnknownModelError,
@@ -133,7 +134,7 @@ ROUTES: tuple[Route, ...] = (
         "Append messages and payloads without running a turn.",
         appending.Appended,
         body=appending.AppendMessages,
-        errors=(ClientIdReusedError, SeqMovedError, RetryLaterError, *_WRITING),
+        errors=(ClientIdReusedError, SeqMovedError, SessionBusyError, RetryLaterError, *_WRITING),
     ),
     Route(
         "GET",
@@ -150,7 +151,7 @@ ROUTES: tuple[Route, ...] = (
         "Take back the messages after a record. The log keeps them.",
         appending.Retracted,
         body=appending.RetractMessages,
-        errors=(SeqMovedError, RetryLaterError, *_WRITING),
+        errors=(SeqMovedError, SessionBusyError, RetryLaterError, *_WRITING),
     ),
     Route(
         "GET",

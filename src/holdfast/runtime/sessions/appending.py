@@ -16,7 +16,7 @@ from holdfast.core.fold.retraction import reaches_past
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import Bounds, is_proxy_session
 from holdfast.core.text.truncation import well_formed
-from holdfast.errors import BadInputError, ClientIdReusedError, RetryLaterError, SeqMovedError
+from holdfast.errors import BadInputError, ClientIdReusedError, RetryLaterError, SeqMovedError, SessionBusyError
 from holdfast.ports import Blobs
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log, stand
@@ -212,9 +212,7 @@ class Appending:
     async def _last_seq(self, *, is_idle: bool = False) -> int:
         known = await self._engine.store.info(self.key)
         if known is not None and known.owed and is_idle:
-            raise RetryLaterError(
-                f"session {self.key!r} has a turn that runs or waits; wait for its end or cancel it, then try again"
-            )
+            raise SessionBusyError(self.key)
         return known.last_seq if known else 0
 
     async def _same(self, records: Sequence[_Record], client_id: str, first: int) -> Appended:
