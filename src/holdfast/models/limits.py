@@ -112,32 +112,33 @@ DECLARED: Mapping[str, Limits] = MappingProxyType(
     }
 )
 
-# Open-weight models, by a pattern in the names that servers use ("llama3.1:8b", "meta-llama/Llama-3.1-8B-Instruct").
+# Open-weight models: their names for people, and a pattern in the names that servers use ("llama3.1:8b",
+# "meta-llama/Llama-3.1-8B-Instruct").
 # Windows are from the published model configurations. A server may allow less; its first overflow error teaches that.
 # The first matching pattern wins.
-OPEN_MODELS: tuple[tuple[str, int], ...] = (
-    (r"gpt-oss", 131_072),
-    (r"llama-?4-?scout", 10_485_760),
-    (r"llama-?4", 1_048_576),
-    (r"llama-?3[.-][123]", 131_072),
-    (r"llama-?3", 8_192),
-    (r"qwen-?3-?(?:coder|next|max)|qwen-?3.*-2507", 262_144),
-    (r"qwen-?3", 40_960),
-    (r"qwen-?2[.-]5", 32_768),
-    (r"deepseek-?(?:v3|r1)(?!.*distill)", 163_840),
-    (r"kimi-?k2.*(?:0905|thinking)", 262_144),
-    (r"kimi-?k2", 131_072),
-    (r"glm-?4\.6", 202_752),
-    (r"glm-?4\.5", 131_072),
-    (r"minimax-?m2", 196_608),
-    (r"mixtral-?8x22b", 65_536),
-    (r"mixtral|mistral-?7b", 32_768),
-    (r"mistral-small-?3\.[12]|devstral", 131_072),
-    (r"gemma-?3(?!.*(?:270m|[^0-9]1b))", 131_072),
-    (r"gemma-?[23]", 8_192),
-    (r"phi-?4(?!-mini)", 16_384),
+OPEN_MODELS: tuple[tuple[str, str, int], ...] = (
+    ("gpt-oss", r"gpt-oss", 131_072),
+    ("llama-4-scout", r"llama-?4-?scout", 10_485_760),
+    ("llama-4", r"llama-?4", 1_048_576),
+    ("llama-3.1 to 3.3", r"llama-?3[.-][123]", 131_072),
+    ("llama-3", r"llama-?3", 8_192),
+    ("qwen3-coder, -next, -max, -2507", r"qwen-?3-?(?:coder|next|max)|qwen-?3.*-2507", 262_144),
+    ("qwen3", r"qwen-?3", 40_960),
+    ("qwen2.5", r"qwen-?2[.-]5", 32_768),
+    ("deepseek-v3, -r1", r"deepseek-?(?:v3|r1)(?!.*distill)", 163_840),
+    ("kimi-k2-0905, -thinking", r"kimi-?k2.*(?:0905|thinking)", 262_144),
+    ("kimi-k2", r"kimi-?k2", 131_072),
+    ("glm-4.6", r"glm-?4\.6", 202_752),
+    ("glm-4.5", r"glm-?4\.5", 131_072),
+    ("minimax-m2", r"minimax-?m2", 196_608),
+    ("mixtral-8x22b", r"mixtral-?8x22b", 65_536),
+    ("mixtral, mistral-7b", r"mixtral|mistral-?7b", 32_768),
+    ("mistral-small-3.1, -3.2, devstral", r"mistral-small-?3\.[12]|devstral", 131_072),
+    ("gemma-3", r"gemma-?3(?!.*(?:270m|[^0-9]1b))", 131_072),
+    ("gemma-2, gemma-3 270m and 1b", r"gemma-?[23]", 8_192),
+    ("phi-4", r"phi-?4(?!-mini)", 16_384),
 )
-_OPEN = tuple((re.compile(pattern), Limits(window)) for pattern, window in OPEN_MODELS)
+_OPEN = tuple((re.compile(pattern), Limits(window)) for _, pattern, window in OPEN_MODELS)
 
 # First word of a model name -> its provider, for suggestions when the prefix is missing.
 FAMILIES: Mapping[str, str] = MappingProxyType(

@@ -142,7 +142,7 @@ def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]
         replace(_row(name, declared_limits(name), overrides.overridden_limits(name)), is_prefix=True)
         for name in DECLARED
     ]
-    rows += [replace(_row(pattern.strip("*"), Limits(window), {}), is_prefix=True) for pattern, window in OPEN_MODELS]
+    rows += [replace(_row(name, Limits(window), {}), is_prefix=True) for name, _, window in OPEN_MODELS]
     own = (name for name in overrides.by_name if name not in DECLARED)
     rows += [
         replace(_row(name, Limits(), overrides.overridden_limits(name)), prices=_prices(name, overrides))
