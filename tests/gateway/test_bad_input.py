@@ -269,7 +269,7 @@ async def test_a_failure_of_ours_is_told_without_its_words(caplog: pytest.LogCap
         async def fails(*_: object, **__: object) -> None:
             raise ZeroDivisionError("the secret of somebody")
 
-        running.gateway.state.client.sessions = fails  # type: ignore[method-assign,assignment] # what nobody foresaw
+        running.gateway.state.client.session_page = fails  # type: ignore[method-assign,assignment] # what nobody foresaw
         answer = await running.client.get("/api/sessions")
 
     assert answer.code == (500, "internal")

@@ -108,15 +108,18 @@ _BEHIND_REVERSIBLE = DESTRUCTIVE | {Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.
 def guessed_row(kind: FaultKind, second: FaultKind | None) -> tuple[Rung, ...]:
     """Return the row of an error response whose kind is only guessed: cheap and reversible rungs first.
 
-    The request is repeated once, then changed in ways that can be taken back: for its kind, for its second kind, and
-    without what came last. Only a fault that comes again after all of them is reason to give up a part of the view, and
-    if that does not help either, the view is restored.
+    A parameter that the response names is left out; this costs no call where it names none. Then the request is
+    repeated once, then changed in ways that can be taken back: for its kind, for its second kind, and without what came
+    last. Only a fault that comes again after all of them is reason to give up a part of the view, and if that does not
+    help either, the view is restored.
     """
     own = LADDER[kind]
     reversible = [rung for rung in own if rung not in _BEHIND_REVERSIBLE and rung not in _LEAVE_OUT]
     others = [rung for rung in _SECOND_KIND_RUNGS if second and rung in LADDER[second] and rung not in reversible]
     destructive = [rung for rung in own if rung in DESTRUCTIVE]
-    return (Rung.RETRY, *reversible, *others, *_LEAVE_OUT, Rung.FALLBACK_MODEL, *destructive, Rung.TAKE_BACK)
+    named = [rung for rung in reversible if rung is Rung.DROP_PARAMETER]
+    changes = [rung for rung in reversible if rung is not Rung.DROP_PARAMETER]
+    return (*named, Rung.RETRY, *changes, *others, *_LEAVE_OUT, Rung.FALLBACK_MODEL, *destructive, Rung.TAKE_BACK)
 
 
 # Rungs for compaction requests. A person gets a summary, else a digest; automatic requests try summaries only.
