@@ -367,10 +367,20 @@ def test_on_a_terminal_there_is_a_picture_and_ctrl_c_gives_the_terminal_back(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("settings", [{"TERM": "dumb"}, {"TERM": "xterm-256color", "NO_COLOR": "1"}])
-def test_where_a_picture_is_not_wanted_there_are_lines(tmp_path: Path, settings: dict[str, str]) -> None:
-    with terminal("demo", "--fast", settings={**settings, "TMPDIR": str(tmp_path)}) as screen:
+def test_where_a_picture_is_not_wanted_there_are_lines(tmp_path: Path) -> None:
+    with terminal("demo", "--fast", settings={"TERM": "dumb", "TMPDIR": str(tmp_path)}) as screen:
         assert "\x1b" not in screen.until("1. Facts are planted")
         screen.interrupt()
         assert screen.end() == 130
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_colours_there_is_still_a_picture(tmp_path: Path) -> None:
+    settings = {"TERM": "xterm-256color", "NO_COLOR": "1", "TMPDIR": str(tmp_path)}
+    with terminal("demo", "--fast", settings=settings) as screen:
+        shown = screen.until("Facts are planted")
+        screen.interrupt()
+        screen.until("\x1b[?25h")
+        assert screen.end() == 130
+    assert "\x1b[?25l" in shown, "a live display hides the cursor"
+    assert re.search(r"\x1b\[[0-9;]*3[0-7][0-9;]*m", shown) is None, "and has no colours"

@@ -105,8 +105,9 @@ async def test_keys_in_the_database_hold_on_every_node_and_follow_a_change_withi
     async with a_node(postgres_url, tmp_path) as (_, one), a_node(postgres_url, tmp_path) as (_, two):
         before = [(await node.get("/api/sessions")).status for node in (one, two)]
         secret = await run_keys(postgres_url, "add", "alice", "--comment", "night shift")
+        # Without keys a node serves everybody; from the first key on it wants one.
+        without = [await until_status(node, "wrong", 401) for node in (one, two)]
         opened = [await until_status(node, secret, 200) for node in (one, two)]
-        without = [(await node.get("/api/sessions")).status for node in (one, two)]
         rotated = await run_keys(postgres_url, "rotate", "alice", "--overlap", "1h")
         both = [await until_status(node, key, 200) for node in (one, two) for key in (secret, rotated)]
         listed = await run_keys(postgres_url, "list")
