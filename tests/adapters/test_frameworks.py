@@ -13,9 +13,6 @@ from tests.adapters.frameworks import BASE_URL_ONLY, FRAMEWORKS, Talking, http
 from tests.adapters.provider import CALLING, KNOWN, MESSAGES, RESULT, STREAMED, a_gateway, a_provider, growing_message
 
 pytestmark = pytest.mark.adapter
-# LiteLLM fetches a list of models over the network otherwise.
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-os.environ["CREWAI_DISABLE_TELEMETRY"] = os.environ["OTEL_SDK_DISABLED"] = "true"
 
 
 def is_installed(module: str) -> bool:
@@ -26,6 +23,14 @@ def is_installed(module: str) -> bool:
 
 
 INSTALLED = [name for name, (module, _) in FRAMEWORKS.items() if is_installed(module)]
+
+
+@pytest.fixture(autouse=True)
+def without_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep frameworks, which their tests import, from fetching a list of models and from sending telemetry."""
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    monkeypatch.setenv("CREWAI_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
 
 
 @pytest.fixture

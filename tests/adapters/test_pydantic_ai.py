@@ -111,7 +111,7 @@ async def test_messages_are_those_of_the_session(
     roles = [message.role for message in session.view().messages]
 
     assert roles == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
-    assert [hit.excerpt for hit in session.search("harbour", limit=1)] == ["find the harbour\n[binary]"]
+    assert [hit.excerpt for hit in session.search("harbour", limit=1)] == ["find the harbour [binary]"]
 
 
 async def test_the_view_follows_the_branch(client: holdfast.blocking.Client, store: HoldfastConversationStore) -> None:

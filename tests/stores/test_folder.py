@@ -35,7 +35,7 @@ def test_a_file_that_took_the_name_of_a_swept_one_is_left_alone(
         path.write_bytes(b"begun anew")
         lock(file, operation)
 
-    monkeypatch.setattr("holdfast.stores.folder.fcntl.flock", meanwhile)
+    monkeypatch.setattr("holdfast.stores.flock.fcntl.flock", meanwhile)
     sweep(tmp_path)
 
     assert path.read_bytes() == b"begun anew"
