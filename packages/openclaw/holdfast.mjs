@@ -62,29 +62,16 @@ export class Gateway {
   }
 
   /**
-   * Return what the model should see, within a budget. A gateway without the route compacts for its own model's window;
-   * what is still too long begins with the newest messages that fit, and a line that says so.
+   * Return what the model should see, within a budget in tokens; without one, within its window.
    * @param {string} session
    * @param {number} [tokensMax]
    * @returns {Promise<{messages: any[], tokens: number}>}
    */
   async context(session, tokensMax) {
-    const path = `/sessions/${encodeURIComponent(session)}`;
-    if (tokensMax) {
-      try {
-        const found = await this.request("GET", `${path}/context?max_tokens=${Math.floor(tokensMax)}`);
-        return { messages: found.messages, tokens: found.tokens ?? found.tokens_estimated ?? estimated(found.messages) };
-      } catch (error) {
-        if (!(error instanceof GatewayError && error.status === 404)) throw error;
-      }
-    }
+    const budget = tokensMax ? `?max_tokens=${Math.floor(tokensMax)}` : "";
     try {
-      let view = await this.request("GET", `${path}/view`);
-      if (tokensMax && view.tokens_estimated > tokensMax) {
-        await this.request("POST", `${path}/compact`, {});
-        view = await this.request("GET", `${path}/view`);
-      }
-      return tokensMax ? newest(view, tokensMax) : { messages: view.messages, tokens: view.tokens_estimated };
+      const found = await this.request("GET", `/sessions/${encodeURIComponent(session)}/context${budget}`);
+      return { messages: found.messages, tokens: found.tokens_estimated };
     } catch (error) {
       // A session without a committed turn.
       if (error instanceof GatewayError && error.status === 404) return { messages: [], tokens: 0 };
@@ -191,28 +178,6 @@ function parsed(text) {
 
 /** @param {any[]} messages */
 const estimated = (messages) => Math.ceil(JSON.stringify(messages).length / 4);
-
-/**
- * Return the newest messages of a view that fit, from a message of the user on.
- * @param {{messages: any[], tokens_estimated: number}} view
- * @param {number} tokensMax
- */
-function newest(view, tokensMax) {
-  const { messages, tokens_estimated: tokens } = view;
-  if (tokens <= tokensMax) return { messages, tokens };
-  const sizes = messages.map((one) => JSON.stringify(one).length);
-  const perChar = tokens / sizes.reduce((sum, size) => sum + size, 0);
-  // Room for the line.
-  let left = tokensMax / perChar - 400;
-  let first = messages.length;
-  for (let place = messages.length - 1; place >= 0 && (left -= sizes[place]) >= 0; place--) {
-    if (messages[place].role === "user") first = place;
-  }
-  if (first === messages.length) first = messages.findLastIndex((one) => one.role === "user");
-  const line = `[${first} earlier messages are left out: they do not fit. The gateway's session has them.]`;
-  const kept = [{ role: "user", parts: [{ type: "text", text: line }] }, ...messages.slice(first)];
-  return { messages: kept, tokens: Math.ceil(JSON.stringify(kept).length * perChar) };
-}
 
 /** @param {AgentMessage[]} messages */
 function answerFields(messages) {
