@@ -15,7 +15,7 @@ def test_every_query_of_the_file_is_loaded_and_used_and_no_other_is_named() -> N
     named = re.findall(r"^-- (\w+) --$", (FOLDER / "queries.sql").read_text(), re.MULTILINE)
     text = "".join(path.read_text() for path in FOLDER.glob("*.py"))
     used = {
-        *re.findall(r"SQL\[\"(\w+)\"\]", text),
+        *re.findall(r"SQL\[[\"'](\w+)[\"']\]", text),
         *(name for name in SQL if f'"{name}",' in text or f'"{name}")' in text),
     }
 

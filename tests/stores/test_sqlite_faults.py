@@ -164,7 +164,7 @@ async def test_a_disk_that_cannot_even_be_opened_again_is_told_and_passes(store:
 async def test_a_copy_into_the_database_that_fails_holds_up_nobody_and_loses_nothing(
     store: SqliteStore, trouble: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_wal, "CHECKPOINT_PAGES", 5)
+    monkeypatch.setattr(sqlite_wal, "CHECKPOINT_PAGES", 20)
     trouble.begin("s.db", "write", apsw.FullError)
 
     for number in range(1, 31):
