@@ -6,6 +6,7 @@ a pipe it is printed only when it is complete, because the text of a failed atte
 
 import asyncio
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -60,6 +61,8 @@ class AnswerOutput(Protocol):
 
 # A space between two words, with a line break behind it.
 _WORD_END = re.compile(r"[^\S\n]*\n|[^\S\n]+")
+# A note waits this long for the end of a word; a model that is silent for longer may be so for minutes.
+_HELD_SECONDS = 0.5
 
 
 class PlainOutput:
@@ -98,10 +101,17 @@ class PlainOutput:
         for sentence in held:
             print_note(sentence, self._notes)
 
+    def _release(self) -> None:
+        if self._held:
+            self.finish()
+
     def print_note(self, sentence: str) -> None:
-        """Print a note on a line of its own; in the middle of a streaming word, behind that word."""
+        """Print a note on a line of its own; in the middle of a streaming word, behind that word if it ends soon."""
         if self._is_mid_word:
             self._held.append(sentence)
+            # Without an event loop nothing streams, and the next piece or the end prints it.
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_later(_HELD_SECONDS, self._release)
             return
         self.finish()
         print_note(sentence, self._notes)
