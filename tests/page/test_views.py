@@ -21,6 +21,7 @@ from holdfast.types.records import (
     AttemptAbandoned,
     AttemptFailed,
     AttemptStarted,
+    BranchSwitched,
     CancelRequested,
     ClientCompacted,
     ClientResumed,
@@ -54,6 +55,8 @@ from holdfast.types.records import (
     RungStarted,
     SegmentSealed,
     SessionConfigured,
+    SessionLabelled,
+    SessionLinked,
     SummaryKind,
     SummaryRefused,
     ToolInterrupted,
@@ -148,6 +151,11 @@ EXAMPLES: tuple[AnyRecord, ...] = (
     PayloadStored(Payload("t", content=b"\xff\x00")),
     PayloadStored(Payload("t", blob=BlobRef("a" * 64, 1_234))),
     MessagesRetracted(4),
+    MessagesRetracted(4, is_branch=True),
+    BranchSwitched(4),
+    SessionLinked(1, "call-1", "telegram:42/survey", "survey"),
+    SessionLabelled(),
+    SessionLabelled("Harbour", ("chart", "depth"), {"customer": "42"}),
 )
 
 

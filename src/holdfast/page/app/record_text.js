@@ -16,7 +16,16 @@ const SENTENCES = {
   InputAdmitted: (r) => `you: ${inWords(r.parts)}`,
   MessageAppended: (r) => `appended, ${r.role}: ${inWords(r.parts)}`,
   PayloadStored: (r) => `payload ${r.payload.tag} stored: ${count(payloadBytes(r.payload))} bytes`,
-  MessagesRetracted: (r) => `messages after record ${r.after} are retracted: they leave the view, and the log keeps them`,
+  MessagesRetracted: (r) => `messages after record ${r.after} are ${r.is_branch
+    ? "edited or answered again: they become a branch of their own"
+    : "retracted: they leave the view, and the log keeps them"}`,
+  BranchSwitched: (r) => `the conversation continues from record ${r.after}, the end of another branch`,
+  SessionLinked: (r) => `the tool ${r.tool} runs the session ${r.session}`,
+  SessionLabelled: (r) => {
+    const title = r.title ? `title "${r.title}"` : "no title of its own";
+    const tags = r.tags?.length ? `, tags ${r.tags.join(", ")}` : "";
+    return `labels: ${title}${tags}${Object.entries(r.metadata ?? {}).map(([name, value]) => `, ${name}=${value}`).join("")}`;
+  },
   ReplyRecorded: (r) => `answer: ${inWords(r.reply.parts)}`,
   NoticePosted: (r) => `notice: ${r.sentence}`,
   WindowWarned: (r) => `notice: ${r.sentence}`,

@@ -5,7 +5,7 @@ import { plain } from "./plain.js";
 
 /** Labels of ledger lines (`label [#seq] text`) with the heading that each is listed under. @type {Record<string, string>} */
 const LABELS = {
-  goal: "Goal", "newest request": "Goal", task: "Tasks", plan: "Plan", agreed: "Agreed", rule: "Instructions",
+  goal: "Goal", "newest request": "Goal", task: "Tasks", plan: "Plan", agreed: "Agreed", answered: "Answered", rule: "Instructions",
   "changed, not committed": "Changed files", check: "Checks", "error, still open": "Open errors",
   "last words": "Last words", committed: "Commits", user: "Requests", assistant: "Answers", ran: "Commands",
   called: "Calls", edit: "Edited", solved: "Solved", value: "Values", names: "Names",

@@ -284,7 +284,7 @@ def _usage(record: UsageRecorded | UsageTotalled) -> str:
 def _labels(record: SessionLabelled | SessionLinked) -> str:
     if isinstance(record, SessionLinked):
         return f"the tool {record.tool} runs the session {record.session}"
-    title = f"title {record.title!r}" if record.title else "no title of its own"
+    title = f'title "{record.title}"' if record.title else "no title of its own"
     tags = f", tags {', '.join(record.tags)}" if record.tags else ""
     metadata = "".join(f", {name}={value}" for name, value in record.metadata.items())
     return f"labels: {title}{tags}{metadata}"
