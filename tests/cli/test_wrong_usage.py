@@ -41,7 +41,7 @@ WRONG: list[tuple[str, int, str]] = [
     ("sim --faults bogus", USAGE, "Known are: ok, 401"),
     ("crashlab --kills x", USAGE, "'x' is not a whole number. See `holdfast crashlab --help`."),
     ("completion tcsh", USAGE, "'bash', 'zsh', 'fish'"),
-    ("bench nope", USAGE, "unknown command 'nope'; commands: archive, store"),
+    ("bench nope", USAGE, "unknown command 'nope'; commands: all, adapters, archive, store"),
     *((f"bench {name}", USAGE, NEEDS_CORPUS) for name in ("masking", "recall", "digest", "view", "ledger", "prefix")),
     ("bench masking --corpus {folder}", USAGE, "choose another folder with --corpus"),
     ("bench faults --corpus {folder}", USAGE, "choose one with --corpus or HOLDFAST_CORPUS"),

@@ -152,8 +152,8 @@ async def test_the_command_tells_where_each_number_came_from(tmp_path: Path, mon
     told = await asyncio.to_thread(CliRunner().invoke, models, ["--json", "--store", str(tmp_path / "s.db")])
     assert told.exit_code == 0, told.output
     rows = {row["model"]: row["limits"] for row in map(json.loads, told.output.splitlines())}
-    assert rows["openai:gpt-5.4*"]["window_tokens"] == {"value": 200_000, "from": "override"}
-    assert rows["openai:gpt-5.4*"]["wire_bytes_max"] == {"value": 50 * 2**20, "from": "declared"}
+    assert rows["openai:gpt-5.4"]["window_tokens"] == {"value": 200_000, "from": "override"}
+    assert rows["openai:gpt-5.4"]["wire_bytes_max"] == {"value": 50 * 2**20, "from": "declared"}
     assert rows["gemini:mine"]["window_tokens"] == {"value": 11, "from": "override"}
     assert rows["openai-chat:api.openai.com:gpt-4o"] == {
         "window_tokens": {"value": 90_000, "from": "learned"},
@@ -171,7 +171,7 @@ def test_the_command_prints_a_table_of_what_was_asked_for(tmp_path: Path, monkey
     lines = CliRunner().invoke(models, ["GPT-5.4-mini"]).output.splitlines()
     limits = ["model", "window", "output", "bytes", "images", "bytes", "each", "pixels"]
     assert lines[0].split() == [*limits, "$", "in", "$", "cached", "$", "out", "$", "kept"]
-    assert lines[1].split()[:3] == ["openai:gpt-5.4-mini*", "100,000", "(override)"]
+    assert lines[1].split()[:3] == ["openai:gpt-5.4-mini", "100,000", "(override)"]
     assert len(lines) == 2
     assert "No model matches" in CliRunner().invoke(models, ["no-such"]).output
 

@@ -102,7 +102,8 @@ _COSTLY_KINDS = frozenset(
 DESTRUCTIVE = _DRASTIC | {Rung.REPLACE_LARGEST}
 # Rungs for the second kind of a guess: one call each, and the view stays as it is.
 _SECOND_KIND_RUNGS = (Rung.BACKOFF, Rung.REPAIR_PAIRS, Rung.DROP_REASONING)
-_BEHIND_REVERSIBLE = DESTRUCTIVE | {Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.TAKE_BACK}
+# Rungs of a row that have another place in the row of a guess.
+_NOT_TRIED_OUT = DESTRUCTIVE | {Rung.SEND_ANYWAY, Rung.FALLBACK_MODEL, Rung.TAKE_BACK, Rung.DROP_PARAMETER, *_LEAVE_OUT}
 
 
 def guessed_row(kind: FaultKind, second: FaultKind | None) -> tuple[Rung, ...]:
@@ -114,11 +115,10 @@ def guessed_row(kind: FaultKind, second: FaultKind | None) -> tuple[Rung, ...]:
     help either, the view is restored.
     """
     own = LADDER[kind]
-    reversible = [rung for rung in own if rung not in _BEHIND_REVERSIBLE and rung not in _LEAVE_OUT]
-    others = [rung for rung in _SECOND_KIND_RUNGS if second and rung in LADDER[second] and rung not in reversible]
+    named = (Rung.DROP_PARAMETER,) * own.count(Rung.DROP_PARAMETER)
+    changes = [rung for rung in own if rung not in _NOT_TRIED_OUT]
+    others = [rung for rung in _SECOND_KIND_RUNGS if second and rung in LADDER[second] and rung not in changes]
     destructive = [rung for rung in own if rung in DESTRUCTIVE]
-    named = [rung for rung in reversible if rung is Rung.DROP_PARAMETER]
-    changes = [rung for rung in reversible if rung is not Rung.DROP_PARAMETER]
     return (*named, Rung.RETRY, *changes, *others, *_LEAVE_OUT, Rung.FALLBACK_MODEL, *destructive, Rung.TAKE_BACK)
 
 
