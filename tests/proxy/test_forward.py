@@ -47,7 +47,7 @@ async def test_a_request_that_fits_arrives_and_returns_to_the_byte(path: str, *,
     assert _without_number(straight[2], 1) == _without_number(through[2], 2)
     assert running.sent == [body, body]
     ours = {name for name in through[1] if name.startswith("x-holdfast")}
-    assert ours == {"x-holdfast-session"}
+    assert ours == {"x-holdfast-session", "x-holdfast-request-id"}
     hop = {"date", "server", "transfer-encoding", "content-length", "connection", "x-request-id", "request-id"}
     assert set(straight[1]) - hop == set(through[1]) - hop - ours
 
