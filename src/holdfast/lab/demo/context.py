@@ -109,15 +109,24 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if it is running."""
-        if self.is_alive:
-            with suppress(ProcessLookupError):
-                self._program.send_signal(number)
+        _send_signal(self._program, number)
 
     async def _gone(self) -> int:
         assert self._program.stdout is not None, "piped"
         # Read the pipe to its end so that it is closed.
         await self._program.stdout.read()
         return await self._program.wait()
+
+
+def _send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to a process that is running.
+
+    Not by `Process.send_signal`: it looks first whether the process has ended, takes the exit code that asyncio waits
+    for, and asyncio prints a warning.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 class ProcessGroup:
@@ -170,9 +179,8 @@ class ProcessGroup:
             async with asyncio.timeout(_RUN_SECONDS_MAX):
                 output, _ = await started.communicate()
         finally:
-            if started.returncode is None:
-                started.kill()
-                await started.wait()
+            _send_signal(started, signal.SIGKILL)
+            await started.wait()
         return ProcessResult(await started.wait(), output)
 
     async def _start(self, arguments: Sequence[str]) -> asyncio.subprocess.Process:
