@@ -110,7 +110,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
 def _described(error: HoldfastError) -> dict[str, str | int]:
     """Return an error for programs. `code` is stable: that of the outcome of a failed turn, else of the error."""
     if isinstance(error, TurnFailedError):
-        failed = {"code": error.reason, "message": error.sentence, "exit_code": exit_code(error)}
+        failed: dict[str, str | int] = {"code": error.reason, "message": error.sentence, "exit_code": exit_code(error)}
         return {**failed, "session": error.session, "turn": error.turn}
     return {"code": error.code, "message": str(error), "exit_code": exit_code(error), "session": "", "turn": 0}
 
