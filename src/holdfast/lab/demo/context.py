@@ -118,15 +118,15 @@ class Server:
         return await self._program.wait()
 
 
-def _send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+def _send_signal(program: asyncio.subprocess.Process, number: signal.Signals) -> None:
     """Send a signal to a process that is running.
 
     Not by `Process.send_signal`: it looks first whether the process has ended, takes the exit code that asyncio waits
     for, and asyncio prints a warning.
     """
-    if process.returncode is None:
+    if program.returncode is None:
         with suppress(ProcessLookupError):
-            os.kill(process.pid, number)
+            os.kill(program.pid, number)
 
 
 class ProcessGroup:
