@@ -200,7 +200,10 @@ def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
 def _opening(record: AnyRecord) -> str:
     """Return the first words of a message of the user; "" of anything else."""
     match record:
-        case InputAdmitted(parts=parts) | MessageAppended(role=Role.USER, parts=parts):
+        case (
+            InputAdmitted(parts=parts, is_heartbeat=False)
+            | MessageAppended(role=Role.USER, parts=parts, is_heartbeat=False)
+        ):
             text = next((shown for part in parts if (shown := _shown(part))), "")
             return " ".join(text[: 4 * OPENING_CHARS].split())[:OPENING_CHARS]
         case _:

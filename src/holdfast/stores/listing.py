@@ -52,7 +52,10 @@ def listing_change(records: Iterable[AnyRecord]) -> ListingChange:
         if type(record) not in _LISTED:
             continue
         match record:
-            case InputAdmitted(parts=parts) | MessageAppended(role=Role.USER, parts=parts):
+            case (
+                InputAdmitted(parts=parts, is_heartbeat=False)
+                | MessageAppended(role=Role.USER, parts=parts, is_heartbeat=False)
+            ):
                 change = replace(change, opening=change.opening or opening_of(parts))
             case SessionLabelled():
                 change = replace(change, labels=record)

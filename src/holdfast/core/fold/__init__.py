@@ -102,7 +102,7 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
         case SessionConfigured() | SessionLabelled():
             return _configure(turn, record)
         case InputAdmitted():
-            opening = turn.opening or opening_of(record.parts)
+            opening = turn.opening or ("" if record.is_heartbeat else opening_of(record.parts))
             return replace(turn, waiting=(*turn.waiting, seq), opening=opening)
         case MessageAppended() | MessagesRetracted() | BranchSwitched():
             return _change_conversation(turn, seq, record)
@@ -172,7 +172,8 @@ def _change_conversation(turn: Turn, seq: int, record: MessageAppended | Message
         return switch(turn, seq, record)
     if isinstance(record, MessagesRetracted):
         return retract(turn, seq, record)
-    opening = turn.opening or (opening_of(record.parts) if record.role is Role.USER else "")
+    is_said = record.role is Role.USER and not record.is_heartbeat
+    opening = turn.opening or (opening_of(record.parts) if is_said else "")
     return replace(turn, last_turn=record.turn or seq, opening=opening)
 
 

@@ -58,7 +58,12 @@ async def _send(
     key = session.key
     try:
         turn = await session.post(
-            body.text, attachments=attachments, client_id=client_id, expect=body.expect, replaces=body.replaces
+            body.text,
+            attachments=attachments,
+            client_id=client_id,
+            expect=body.expect,
+            replaces=body.replaces,
+            is_heartbeat=body.is_heartbeat,
         )
     except BadInputError as error:
         raise BadInputError(context.state.uploads.strip_path(str(error))) from error

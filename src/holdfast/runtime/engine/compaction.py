@@ -183,7 +183,12 @@ def _gain(log: Log, engine: Engine, planned: Planned) -> int:
 def _shortest(log: Log, engine: Engine, planned: Planned) -> Sizes:
     turn, cut = log.turn, planned.plan
     shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
-    return prepare(log, engine, planned.known, turn=replace(turn, compaction=shortest)).sizes
+    return prepare(log, engine, planned.known, turn=_after(turn, shortest)).sizes
+
+
+def _after(turn: Turn, record: CompactionApplied) -> Turn:
+    """Return the parameters of the view after a compaction."""
+    return replace(turn, compaction=record, compaction_seq=turn.seq + 1)
 
 
 def _has_budget_notice(log: Log) -> bool:
@@ -219,7 +224,7 @@ def applied(
         turn.number, cut.boundary, summary, cut.tokens_before, 0, kind, model, cut.step, turn.compaction_seq
     )
     record = replace(record, unread=unread)
-    sizes = prepare(log, engine, known, turn=replace(turn, compaction=record)).sizes
+    sizes = prepare(log, engine, known, turn=_after(turn, record)).sizes
     if cut.moves(turn):
         is_gain = sizes.tokens < cut.tokens_before
     else:
