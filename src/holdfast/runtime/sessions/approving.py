@@ -7,7 +7,7 @@ from holdfast.errors import BadInputError
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.maintenance.supervisor import Supervisor
-from holdfast.runtime.tools.tool_runs import Approval
+from holdfast.runtime.tools.tool_runs import Approval, approval_of
 from holdfast.types.records import ApprovalAnswered, ApprovalRequested
 
 # Note to the model: a paragraph.
@@ -26,9 +26,9 @@ class Approving:
         log = await open_log(self._engine.store, self.key)
         waiting = {call.approval for call in log.turn.calls_asked if call.is_waiting}
         return [
-            Approval(one.seq, record.turn, record.call_id, record.name, record.arguments, one.at)
+            approval_of(one.seq, one.at, one.record)
             for one in log.tail
-            if one.seq in waiting and isinstance(record := one.record, ApprovalRequested)
+            if one.seq in waiting and isinstance(one.record, ApprovalRequested)
         ]
 
     async def approve(self, request: int) -> bool:

@@ -3,7 +3,7 @@
 A message is accepted when it is on disk. From then on it is answered, even if no caller waits for the answer.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -80,6 +80,20 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
+        output: Mapping[str, Any],
+        expect: int | None = None,
+        replaces: int | None = None,
+        is_heartbeat: bool = False,
+    ) -> OutputAnswer[Any]: ...
+
+    @overload
+    async def send(
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
         output: None = None,
         expect: int | None = None,
         replaces: int | None = None,
@@ -93,7 +107,7 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
-        output: type[Any] | None = None,
+        output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
         is_heartbeat: bool = False,
@@ -102,8 +116,8 @@ class Session(Branching, Reading, Approving, Following):
 
         `attachments` are paths, or bytes as `Attachment`. Two messages with the same `client_id` are one message, also
         across processes: both calls return its one answer. `settings` are those of this message alone. With `output`, a
-        type, the answer is JSON of that type, and its value is `answer.output`. Raises `TurnFailedError` if the turn
-        ends without an answer; the next message works.
+        type or a JSON Schema, the answer is JSON of that type, and its value is `answer.output`. Raises
+        `TurnFailedError` if the turn ends without an answer; the next message works.
 
         With `expect`, the last seq that the caller knows, this raises `SeqMovedError` if another record came first.
         `replaces` is the seq of a message that this one takes the place of, as in `edit`. A heartbeat is answered and
@@ -155,7 +169,7 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
-        output: type[Any] | None = None,
+        output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
         is_heartbeat: bool = False,
@@ -199,7 +213,7 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
-        output: type[Any] | None = None,
+        output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
         is_heartbeat: bool = False,
@@ -231,9 +245,12 @@ class Session(Branching, Reading, Approving, Following):
     async def wait(self, turn: int, *, output: type[Value]) -> OutputAnswer[Value]: ...
 
     @overload
+    async def wait(self, turn: int, *, output: Mapping[str, Any]) -> OutputAnswer[Any]: ...
+
+    @overload
     async def wait(self, turn: int, *, output: None = None) -> Answer: ...
 
-    async def wait(self, turn: int, *, output: type[Any] | None = None) -> Answer:
+    async def wait(self, turn: int, *, output: type[Any] | Mapping[str, Any] | None = None) -> Answer:
         """Wait for the answer to a posted message. Any process may have posted it. Raises as `send` does."""
         self._supervisor.check_running()
         await self._check_turn(turn)
@@ -242,7 +259,7 @@ class Session(Branching, Reading, Approving, Following):
         self._supervisor.wake(self.key)
         return await self._answer(turn, output)
 
-    async def _answer(self, turn: int, output: type[Any] | None) -> Answer:
+    async def _answer(self, turn: int, output: type[Any] | Mapping[str, Any] | None) -> Answer:
         built = AnswerBuilder(turn)
         async with aclosing(self._follow(turn)) as updates:
             async for update in updates:
@@ -250,16 +267,17 @@ class Session(Branching, Reading, Approving, Following):
         answer = built.answer()
         if output is None:
             return answer
+        wanted: OutputType[Any] = self._output_type(output)
         try:
-            return with_output(answer, self._output_type(output).read(answer.text))
+            return with_output(answer, wanted.read(answer.text))
         except ValueError as error:
             # Another process checked the answer by its schema, or the message was sent with another type.
             sentence = f"The answer is not of the requested type: {error}"
             raise TurnFailedError(self.key, turn, OUTPUT_INVALID.code, sentence) from error
 
-    def _output_type(self, output: type[Value]) -> OutputType[Value]:
+    def _output_type(self, output: type[Value] | Mapping[str, Any]) -> OutputType[Value]:
         """Return a type of outputs, whose own checks apply from here on."""
-        wanted = output_type(output, bytes_max=self._engine.bounds.output_schema_bytes_max)
+        wanted: OutputType[Value] = output_type(output, bytes_max=self._engine.bounds.output_schema_bytes_max)
         self._engine.outputs.remember(wanted)
         return wanted
 
