@@ -108,10 +108,8 @@ def conversation(
     built = _Conversation(lens)
     for logged in as_turns(records, lens.retracted):
         match logged.record:
-            case InputAdmitted(parts=parts, is_heartbeat=is_heartbeat):
-                built.inputs[logged.seq] = parts
-                if is_heartbeat:
-                    built.heartbeats.add(logged.seq)
+            case InputAdmitted() as admitted:
+                built.admit(logged.seq, admitted)
             case TurnStarted(turn=number) if number >= first_turn:
                 built.close_step()
                 built.start_turn(number, logged.seq)
@@ -152,6 +150,12 @@ class _Conversation:
         # The turn without a reply so far, with its input; inputs of unanswered turns since the last reply, by turn.
         self._open: tuple[int, tuple[ContentPart, ...]] | None = None
         self._unanswered: dict[int, tuple[ContentPart, ...]] = {}
+
+    def admit(self, seq: int, admitted: InputAdmitted) -> None:
+        """Keep an input until its turn starts."""
+        self.inputs[seq] = admitted.parts
+        if admitted.is_heartbeat:
+            self.heartbeats.add(seq)
 
     def start_turn(self, number: int, place: int) -> None:
         """Add the input of a turn, or a placeholder if it is lost. It replaces unanswered copies of itself."""
