@@ -1,6 +1,7 @@
 """Approvals over HTTP: a program waits with a tool call, and any client of the gateway answers."""
 
 import holdfast
+from holdfast.core.limits.bounds import Bounds
 from holdfast.types.records import ApprovalRequested
 from tests.gateway.gateways import a_gateway, a_gateway_on
 from tests.runtime.talks import next_record
@@ -37,6 +38,7 @@ async def test_a_call_is_listed_and_answered_over_http() -> None:
 
     (one,) = listed.body["approvals"]
     assert (one["tool"], one["arguments"], one["turn"]) == ("pay", '{"amount": 5}', 1)
+    assert one["expires_at"] == one["asked_at"] + Bounds().approval_seconds_max
     assert wrong.code == (422, "bad_input")
     assert (answered.body, again.body) == ({"is_new": True}, {"is_new": False})
     assert empty.body == {"approvals": []}

@@ -10,10 +10,17 @@ from holdfast.runtime.sessions.approving import NOTE_CHARS_MAX
 from holdfast.runtime.tools.tool_runs import Approval
 
 
+class PendingApproval(Approval, frozen=True):
+    """A tool call that waits for an approval, with the deadline: not answered by then, it counts as denied."""
+
+    # Seconds since 1970.
+    expires_at: float
+
+
 class Approvals(msgspec.Struct, frozen=True):
     """Tool calls that wait for an approval, oldest first."""
 
-    approvals: list[Approval]
+    approvals: list[PendingApproval]
 
 
 class AnswerApproval(RequestSchema, frozen=True):
@@ -28,7 +35,13 @@ class AnswerApproval(RequestSchema, frozen=True):
 async def list_approvals(context: RequestContext) -> Approvals:
     """Return the tool calls that wait for an approval."""
     session, _ = await context.session()
-    return Approvals(await session.approvals())
+    seconds = context.state.client.engine.bounds.approval_seconds_max
+    return Approvals(
+        [
+            PendingApproval(**msgspec.structs.asdict(one), expires_at=one.asked_at + seconds)
+            for one in await session.approvals()
+        ]
+    )
 
 
 async def answer_approval(context: RequestContext) -> Submitted:
