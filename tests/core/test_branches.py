@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.core.fold.retraction import BRANCHES_MAX, with_inputs
 from holdfast.core.fold.session_state import LeftBranch, Piece
-from holdfast.core.text.title import OPENING_CHARS, TITLE_CHARS, opening_of, title_from
+from holdfast.core.text.title import NO_INPUT, OPENING_CHARS, TITLE_CHARS, opening_of, title_from
 from holdfast.core.view import messages_in_view
 from holdfast.core.view.appended import as_turns
 from holdfast.types.faults import Rung
@@ -145,6 +145,7 @@ def test_labels_and_the_beginning_of_the_first_message_are_in_the_state() -> Non
         ((Media(_REF, "image/png"),), "image/png"),
         ((), ""),
         ((Text("x" * 1_000),), "x" * OPENING_CHARS),
+        ((Text(NO_INPUT),), ""),
     ],
 )
 def test_the_beginning_of_a_message_is_its_text_or_the_name_of_its_attachment(

@@ -250,12 +250,13 @@ async def a_gateway(  # noqa: PLR0913 - a test names the one or two parts that i
     offered: Sequence[str] = ("sim",),
     inspection: Inspection | None = None,
     origins: Sequence[str] = (),
+    tools: Sequence[Callable[..., object]] = (),
 ) -> AsyncGenerator[Running]:
     """Run a gateway over memory and the simulated model, or what the test cares about."""
     bounds = bounds or GatewayBounds()
     metrics = Metrics()
     store = store or MemoryStore(clock=SystemClock(), bounds=engine_bounds or Bounds())
-    made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, bounds=engine_bounds)
+    made = an_engine(*(models or (simulated_model(Simulation()),)), store=store, tools=tools, bounds=engine_bounds)
     watches, faults = SessionWatches(), Faults()
 
     observers: list[Callable[[str, Logged], None]] = [metrics.observe, watches.observe, faults.observe]

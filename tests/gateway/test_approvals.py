@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import holdfast
+from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.http.keys import KeyFile
 from holdfast.types.records import ApprovalRequested
 from tests.gateway.gateways import GatewayClient, a_gateway, a_gateway_on, first
@@ -40,6 +41,7 @@ async def test_a_call_is_listed_and_answered_over_http() -> None:
 
     (one,) = listed.body["approvals"]
     assert (one["tool"], one["arguments"], one["turn"]) == ("pay", '{"amount": 5}', 1)
+    assert one["expires_at"] == one["asked_at"] + Bounds().approval_seconds_max
     assert wrong.code == (422, "bad_input")
     assert (answered.body, again.body) == ({"is_new": True}, {"is_new": False})
     assert empty.body == {"approvals": []}
@@ -75,7 +77,9 @@ async def test_an_approval_is_an_event_a_state_and_in_the_list_of_all_sessions()
 
     assert record.told["seq"] == event.told["request"]
     assert (event.told["tool"], event.told["arguments"], event.cursor) == ("pay", '{"amount": 5}', "")
-    assert everywhere.body == {"approvals": [{**event.told, "session": "telegram:42"}], "is_complete": True}
+    expires_at = event.told["asked_at"] + Bounds().approval_seconds_max
+    pending = {**event.told, "expires_at": expires_at, "session": "telegram:42"}
+    assert everywhere.body == {"approvals": [pending], "is_complete": True}
     assert detail.body["approvals"] == [event.told]
     (row,) = listed.body["sessions"]
     assert (row["state"], row["says"]) == ("approval", "waiting for an approval of pay")

@@ -136,7 +136,7 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
         "telegram:3",
     )
     assert ([session["key"] for session in two["sessions"]], two["next"]) == (["telegram:4"], None)
-    assert none == {"sessions": [], "next": None}
+    assert none == {"sessions": [], "next": None, "total": None}
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,14 @@ async def test_sessions_are_found_by_a_text_in_their_key_page_by_page(tmp_path: 
         (Turn(waiting=(1, 2)), ("waiting", "2 messages queued")),
         (Turn(wanted=(PendingCompaction(1, Trigger.PERSON),)), ("waiting", "a compaction is queued")),
         (Turn(in_flight=InFlight.READY, number=1), ("ready", "about to continue")),
+        (
+            Turn(
+                in_flight=InFlight.READY,
+                number=1,
+                calls_asked=(Call(a_tool_call("pay", call_id="c1"), approval=4), Call(a_tool_call("look"))),
+            ),
+            ("approval", "waiting for an approval of pay"),
+        ),
         (
             Turn(in_flight=InFlight.RUNG, number=1, climbing=Rung.SUMMARISE, waiting=(2, 3)),
             ("rung", "summarising old messages; 2 messages queued"),
@@ -346,30 +354,32 @@ async def test_watches_over_all_sessions_are_bounded_like_other_streams() -> Non
 # --- the list of a screen -------------------------------------------------------------------------------------------
 
 
-async def test_the_recent_list_is_last_used_first_with_first_words_model_and_total() -> None:
+async def test_the_list_by_last_use_has_titles_tags_models_costs_and_the_number_of_all() -> None:
     async with a_gateway() as running:
         await running.client.send("older", f"  remember   harbour\n= Kiel {'and more ' * 40}")
         await running.client.ask("PUT", "/api/sessions/empty", {})
         await running.client.send("newer", "what is harbour?")
+        await running.client.ask("PUT", "/api/sessions/newer/labels", {"title": "Berths", "tags": ["b", "a"]})
         await running.client.send("older", "again")
-        page = (await running.client.get("/api/recent?limit=2")).body
-        rest = (await running.client.get(f"/api/recent?limit=2&after={page['next']}")).body
-        bad = await running.client.get("/api/recent?after=nonsense")
+        page = (await running.client.get("/api/sessions?order=recent&limit=2&total=true")).body
+        rest = (await running.client.get(f"/api/sessions?order=recent&limit=2&after={page['next']}")).body
+        bad = await running.client.get("/api/sessions?order=recent&after=nonsense")
 
     rows = page["sessions"] + rest["sessions"]
-    assert [one["session"]["key"] for one in rows] == ["older", "newer", "empty"]
-    assert (page["total"], rest["total"], rest["next"]) == (3, 3, None)
-    assert rows[0]["opening"].startswith("remember harbour = Kiel and more")
-    assert len(rows[0]["opening"]) == 120
-    assert [one["opening"] for one in rows[1:]] == ["what is harbour?", ""]
+    assert [(one["key"], one["title"], one["tags"]) for one in rows] == [
+        ("older", "remember harbour", []),
+        ("newer", "Berths", ["a", "b"]),
+        ("empty", "", []),
+    ]
+    assert (page["total"], rest["total"], rest["next"]) == (3, None, None)
     assert [one["asked_model"] for one in rows] == ["sim", "sim", ""]
     assert [one["cost_usd"] for one in rows] == [0.0, 0.0, 0.0]
-    assert bad.code == (422, "invalid")
+    assert bad.code == (422, "bad_input")
 
 
-async def test_the_recent_list_has_no_sessions_of_another_key(tmp_path: Path) -> None:
+async def test_the_list_by_last_use_has_no_sessions_of_another_key(tmp_path: Path) -> None:
     path, made = keys(tmp_path, "alice", "bob")
     async with a_gateway(keys=path) as running:
         await running.with_key(made["alice"]).send("of-alice", "hello")
-        seen = (await running.with_key(made["bob"]).get("/api/recent")).body
+        seen = (await running.with_key(made["bob"]).get("/api/sessions?order=recent&total=true")).body
     assert (seen["sessions"], seen["total"]) == ([], 0)

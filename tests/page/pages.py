@@ -3,7 +3,7 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,14 @@ class Browsing:
 
     @asynccontextmanager
     async def gateway(
-        self, *models: Model, store: Store | None = None, keys: Path | None = None
+        self,
+        *models: Model,
+        store: Store | None = None,
+        keys: Path | None = None,
+        tools: Sequence[Callable[..., object]] = (),
     ) -> AsyncIterator[Running]:
         """Run a gateway with the page. Windows are closed before it is, and must not have complained until then."""
-        async with a_gateway_with_page(*models, store=store, keys=keys) as running:
+        async with a_gateway_with_page(*models, store=store, keys=keys, tools=tools) as running:
             try:
                 yield running
                 self.check()
@@ -93,10 +97,13 @@ class Browsing:
 
 @asynccontextmanager
 async def a_gateway_with_page(
-    *models: Model, store: Store | None = None, keys: Path | None = None
+    *models: Model,
+    store: Store | None = None,
+    keys: Path | None = None,
+    tools: Sequence[Callable[..., object]] = (),
 ) -> AsyncGenerator[Running]:
     """Run a gateway that also serves the page."""
-    async with a_gateway(*models, store=store, keys=keys) as running:
+    async with a_gateway(*models, store=store, keys=keys, tools=tools) as running:
         running.gateway._mounts[""] = Mount(Files(), is_open=True)
         yield running
 

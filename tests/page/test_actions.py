@@ -152,3 +152,32 @@ async def test_a_session_is_forked_exported_and_deleted(browsing: Browsing, tmp_
         await expect(page.locator(".rail-row")).to_have_count(1)
         gone = await running.client.get("/api/sessions/a%20fork")
     assert gone.status == 404
+
+
+async def test_a_message_is_edited_and_answered_again_and_versions_are_switched(browsing: Browsing) -> None:
+    async with browsing.gateway() as running:
+        await running.client.send(KEY, "remember harbour = Kiel")
+        await running.client.send(KEY, "what is harbour?")
+        page = await browsing.open(running.url, at(KEY))
+        timeline = page.get_by_role("feed", name="Timeline")
+        await page.get_by_role("button", name="Edit this message").last.click()
+        dialog = page.get_by_role("dialog", name="Edit this message")
+        await expect(dialog.get_by_label("Message")).to_have_value("what is harbour?")
+        await dialog.get_by_label("Message").fill("what is the harbour called?")
+        await dialog.get_by_role("button", name="Send the edited message").click()
+        await expect(timeline).to_contain_text("what is the harbour called?")
+        await expect(timeline.get_by_text("become a branch of their own")).to_be_visible()
+        await expect(page.locator(".session-state")).to_contain_text("idle")
+        await page.keyboard.press("r")
+        await expect(timeline.get_by_text("become a branch of their own")).to_have_count(2)
+        await expect(page.locator(".session-state")).to_contain_text("idle")
+        await page.keyboard.press("b")
+        branches = page.get_by_role("dialog", name="Branches")
+        await expect(branches.get_by_role("listitem")).to_have_count(3)
+        await branches.get_by_role("listitem").first.get_by_role("button", name="Switch").click()
+        await expect(branches).to_have_count(0)
+        seen = (await running.client.get(f"/api/sessions/{KEY}/context")).body["messages"]
+    assert [part["text"] for one in seen for part in one["parts"] if one["role"] == "user"] == [
+        "remember harbour = Kiel",
+        "what is harbour?",
+    ]

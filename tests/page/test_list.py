@@ -35,7 +35,8 @@ async def test_while_the_list_loads_the_page_claims_no_number(browsing: Browsing
     await make_sessions(store, [f"agent:{number:05}" for number in range(1_500)])
     async with browsing.gateway(store=store) as running:
         page = await browsing.open(running.url)
-        gate, rest = await held(page, "**/api/recent?limit**"), await held(page, "**/api/recent?after=**")
+        gate = await held(page, "**/api/sessions?order=recent&limit**")
+        rest = await held(page, "**/api/sessions?order=recent&after=**")
         await page.reload()
         await expect(page.locator(".rail-count")).to_have_text("Loading sessions…")
         await expect(page.locator(".rail-skeleton")).to_be_visible()
@@ -141,6 +142,40 @@ async def test_several_sessions_are_exported_and_deleted_by_keys_alone(browsing:
     assert [one["key"] for one in left] == ["one"]
 
 
+async def test_several_sessions_are_tagged_by_keys_and_found_by_tag(browsing: Browsing) -> None:
+    async with browsing.gateway() as running:
+        for key in ("one", "two", "three"):
+            await running.client.send(key, f"this is {key}")
+        await running.client.ask("PUT", "/api/sessions/three/labels", {"title": "The third", "tags": ["old", "kept"]})
+        page = await browsing.open(running.url)
+        rows = page.locator(".rail-title")
+        await expect(rows).to_have_text(["The third", "this is two", "this is one"])
+        await page.keyboard.press("s")
+        await page.keyboard.press("Space")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Space")
+        await page.keyboard.press("t")
+        dialog = page.get_by_role("dialog", name="Tag 2 sessions")
+        await dialog.get_by_label("Add tags").fill("ops, 2026")
+        await expect(dialog.get_by_label("old")).to_be_checked()
+        await dialog.get_by_label("old").uncheck()
+        await page.keyboard.press("Enter")
+        await expect(dialog).to_have_count(0)
+        await page.keyboard.press("Escape")
+        await expect(page.locator('.rail-row[data-key="two"] .rail-tags')).to_have_text("2026, ops")
+        await page.keyboard.press("f")
+        await page.get_by_label("Tag", exact=True).select_option("ops")
+        await expect(rows).to_have_count(2)
+        await page.get_by_label("Tag", exact=True).select_option("kept")
+        await expect(rows).to_have_text(["The third"])
+        listed = (await running.client.get("/api/sessions")).body["sessions"]
+    assert {one["key"]: one["tags"] for one in listed} == {
+        "one": [],
+        "two": ["2026", "ops"],
+        "three": ["2026", "kept", "ops"],
+    }
+
+
 async def test_a_session_is_made_with_model_and_system_text_and_they_are_changed(browsing: Browsing) -> None:
     async with browsing.gateway() as running:
         page = await browsing.open(running.url)
@@ -149,15 +184,20 @@ async def test_a_session_is_made_with_model_and_system_text_and_they_are_changed
         await dialog.get_by_label("Key").fill("made")
         await dialog.get_by_label("Model").select_option("sim")
         await dialog.get_by_label("System text").fill("Be brief.")
+        await dialog.get_by_label("Tags").fill("b, a")
         await dialog.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="made")).to_be_visible()
         made = (await running.client.get("/api/sessions/made")).body
         await page.keyboard.press("e")
         edit = page.get_by_role("dialog", name="Settings of this session")
         await expect(edit.get_by_label("System text")).to_have_value("Be brief.")
+        await expect(edit.get_by_label("Tags")).to_have_value("a, b")
+        await edit.get_by_label("Title").fill("Made here")
         await edit.get_by_label("System text").fill("Be exact.")
         await edit.get_by_role("button", name="Save").click()
         await expect(edit).to_have_count(0)
         changed = (await running.client.get("/api/sessions/made")).body
+        labels = (await running.client.get("/api/sessions/made/labels")).body
     assert (made["model"], made["system"]) == ("sim", "Be brief.")
     assert (changed["model"], changed["system"]) == ("sim", "Be exact.")
+    assert (labels["title"], labels["tags"]) == ("Made here", ["a", "b"])

@@ -62,6 +62,33 @@ async def test_an_answer_shows_headings_lists_tables_links_and_coloured_code(bro
     assert images == 0
 
 
+LISTS = """| berth | depth | ship |
+|:--|--:|:-:|
+| 17 | 12.0 | Aurora |
+
+- [x] moored
+- [ ] paid
+
+text
+
+* الرصيف **8.4**
+"""
+
+
+async def test_cells_are_aligned_tasks_have_boxes_and_lists_follow_their_script(browsing: Browsing) -> None:
+    async with browsing.gateway(FunctionModel(lambda _: says(LISTS))) as running:
+        await running.client.send(KEY, "which berth?")
+        page = await browsing.open(running.url, at(KEY))
+        reply = page.locator(".tone-reply .prose")
+        sides = await reply.locator("td").evaluate_all("all => all.map((one) => getComputedStyle(one).textAlign)")
+        boxes = await reply.get_by_role("checkbox").evaluate_all("all => all.map((one) => [one.checked, one.disabled])")
+        written = await reply.locator("ul").evaluate_all("all => all.map((one) => getComputedStyle(one).direction)")
+        await expect(reply.locator("li").first).to_have_text("moored")
+    assert sides == ["start", "right", "center"]
+    assert boxes == [[True, True], [False, True]]
+    assert written == ["ltr", "rtl"]
+
+
 async def test_the_newest_answer_is_shown_whole_and_older_ones_are_folded(browsing: Browsing) -> None:
     lines = "\n\n".join(f"line {number}" for number in range(60))
     async with browsing.gateway(FunctionModel(lambda _: says(lines))) as running:

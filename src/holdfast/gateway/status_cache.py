@@ -10,7 +10,6 @@ once a second and only while a reader is connected.
 """
 
 import asyncio
-import re
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,8 +30,7 @@ from holdfast.runtime.engine.runner import SNAPSHOT_EVERY_RECORDS
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.record_text import RUNGS
 from holdfast.types.limits import Budgets
-from holdfast.types.messages import LargeText, Media, Part, Role, Text
-from holdfast.types.records import AnyRecord, InputAdmitted, Logged, MessageAppended
+from holdfast.types.records import Logged
 
 # Snapshots are written at the end of a turn, so a long turn may follow the newest one. The status of a turn with more
 # records than this omits their details; each record costs about 20 microseconds.
@@ -41,19 +39,10 @@ _RECORDS_MAX = 2 * SNAPSHOT_EVERY_RECORDS
 _STATUSES_MAX = 20_000
 # Folds that may carry a summary of about ten thousand bytes each: a few MiB too.
 _TURNS_MAX = 300
-# Characters of the first message in a list, and records that are read for it: settings and payloads may precede it.
-OPENING_CHARS = 120
-_OPENING_RECORDS = 8
-# The first records of a longer session may be in the archive, which a list must not read.
-_OPENING_SESSION_RECORDS_MAX = 2_000
 # Earlier states of the sessions that somebody looks back in: folding 2,000 records takes some 40 milliseconds.
 _PAST_EVERY_RECORDS = 2_000
 _PAST_STATES_MAX = 100
 _PAST_SESSIONS_MAX = 4
-# The line of a digest that has the first request.
-_GOAL = re.compile(r"^goal \[#\d+\] (.*)$", re.MULTILINE)
-
-
 _CachedT = TypeVar("_CachedT")
 
 
@@ -71,8 +60,6 @@ class SessionStatus(msgspec.Struct, frozen=True):
     cost_usd: float | None = None
     # The model of the last request.
     asked_model: str = ""
-    # The first request as a digest has it.
-    goal: str = ""
 
 
 class StatusCache:
@@ -82,7 +69,6 @@ class StatusCache:
         self._store = store
         self._statuses: OrderedDict[str, tuple[SessionInfo, SessionStatus]] = OrderedDict()
         self._turns: OrderedDict[str, tuple[float, Turn]] = OrderedDict()
-        self._openings: OrderedDict[str, tuple[float, str]] = OrderedDict()
         self._past: OrderedDict[str, list[tuple[float, Turn]]] = OrderedDict()
 
     async def of(self, known: SessionInfo) -> SessionStatus:
@@ -96,19 +82,6 @@ class StatusCache:
         if turn is None or turn.seq == known.last_seq:
             _remember(self._statuses, known.key, (known, status), _STATUSES_MAX)
         return status
-
-    async def opening(self, known: SessionInfo, status: SessionStatus) -> str:
-        """Return the first words of a session's first message; "" if a list cannot know them."""
-        found = self._openings.get(known.key)
-        if found is not None and found[0] == known.created_at:
-            return found[1]
-        if known.last_seq > _OPENING_SESSION_RECORDS_MAX:
-            return status.goal
-        records = await self._store.read(known.key, after=0, limit=_OPENING_RECORDS)
-        words = next((text for one in records if (text := _opening(one.record))), "")
-        if words:
-            _remember(self._openings, known.key, (known.created_at, words), _STATUSES_MAX)
-        return words
 
     async def turn(self, known: SessionInfo) -> Turn:
         """Return the current state of a session. Folds only the records since the last call."""
@@ -174,6 +147,8 @@ def summary(key: str, known: SessionInfo, status: SessionStatus) -> SessionSumma
         generation=status.generation,
         open_turns=status.open_turns,
         model=status.model,
+        asked_model=status.asked_model,
+        cost_usd=status.cost_usd,
     )
 
 
@@ -183,7 +158,6 @@ def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
         return SessionStatus(state, says, None, None, known.owed, None)
     state, says = describe(turn, follows_client=is_proxy_session(known.key))
     open_turns = len(turn.waiting) + bool(turn.number)
-    goal = _GOAL.search(turn.compaction.summary) if turn.compaction is not None else None
     return SessionStatus(
         state,
         says,
@@ -193,33 +167,7 @@ def _status(known: SessionInfo, turn: Turn | None) -> SessionStatus:
         turn.model,
         cost_usd=turn.spent.usd,
         asked_model=turn.asked.model,
-        goal=goal[1][:OPENING_CHARS] if goal is not None else "",
     )
-
-
-def _opening(record: AnyRecord) -> str:
-    """Return the first words of a message of the user; "" of anything else."""
-    match record:
-        case (
-            InputAdmitted(parts=parts, is_heartbeat=False)
-            | MessageAppended(role=Role.USER, parts=parts, is_heartbeat=False)
-        ):
-            text = next((shown for part in parts if (shown := _shown(part))), "")
-            return " ".join(text[: 4 * OPENING_CHARS].split())[:OPENING_CHARS]
-        case _:
-            return ""
-
-
-def _shown(part: Part) -> str:
-    match part:
-        case Text(text=text):
-            return text.strip()
-        case LargeText(head=head):
-            return head.strip()
-        case Media(name=name):
-            return name
-        case _:
-            return ""
 
 
 def describe(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.limits.bounds import Bounds
+from holdfast.core.text.title import NO_INPUT
 from holdfast.core.view.appended import NO_CALL, reply_parts, said
 from holdfast.ports import Blobs, Lease, Log
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
@@ -43,8 +44,6 @@ from holdfast.types.records import (
     TurnStarted,
     origin_of,
 )
-
-NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
 
 
 class TurnRecords:

@@ -10,6 +10,8 @@ OPENING_CHARS = 200
 TITLE_CHARS = 60
 # A word that would leave less than this of the title is cut.
 _WHOLE_WORDS_CHARS = 40
+# Stands for the message of a person where an imported conversation has none. It says nothing about the conversation.
+NO_INPUT = "(The imported conversation goes on here without a message from a person.)"
 _DECORATION = "#>*-_`~=\"' \t"
 
 
@@ -17,7 +19,7 @@ def opening_of(parts: Sequence[Part]) -> str:
     """Return the beginning of a message; of one without text, the name or type of its first attachment."""
     for part in parts:
         match part:
-            case Text(text=text) | LargeText(head=text) if text.strip():
+            case Text(text=text) | LargeText(head=text) if text.strip() and text != NO_INPUT:
                 return text.strip()[:OPENING_CHARS]
             case _:
                 pass
@@ -27,6 +29,9 @@ def opening_of(parts: Sequence[Part]) -> str:
 
 def title_from(opening: str) -> str:
     """Return a title made from the beginning of a message: its first line with words, shortened."""
+    if opening == NO_INPUT:
+        # Of a list that was written before this was left out.
+        return ""
     lines = (" ".join(line.strip(_DECORATION).split()) for line in opening.splitlines())
     line = next((line for line in lines if line), "")
     if len(line) <= TITLE_CHARS:

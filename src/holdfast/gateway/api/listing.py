@@ -26,7 +26,10 @@ _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class ListQuery(RequestSchema, frozen=True):
-    """Page of sessions, filtered. `after` is the `next` of the page before; in key order, any key."""
+    """Page of sessions, filtered. `after` is the `next` of the page before; in key order, any key.
+
+    With `total` the page has the number of all sessions of this key, filtered or not.
+    """
 
     after: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 100
@@ -39,6 +42,7 @@ class ListQuery(RequestSchema, frozen=True):
     # `working`: a message or a request has no outcome yet.
     state: Literal["", "idle", "working"] = ""
     order: Literal["key", "recent"] = "key"
+    total: bool = False
 
 
 class LabelledSummary(schemas.SessionSummary, frozen=True):
@@ -51,13 +55,14 @@ class LabelledSummary(schemas.SessionSummary, frozen=True):
 
 
 class SessionList(msgspec.Struct, frozen=True):
-    """A page of sessions; `next` is the `after` of the next page, null at the end.
+    """A page of sessions; `next` is the `after` of the next page, null at the end. `total` is null unless asked for.
 
     A filtered page may have fewer than `limit`, or none, and still have a next one.
     """
 
     sessions: list[LabelledSummary]
     next: str | None
+    total: int | None
 
 
 class LabelSession(RequestSchema, frozen=True):
@@ -148,7 +153,10 @@ async def list_sessions(context: RequestContext) -> SessionList:
     )
     summaries = await context.state.statuses.summaries([(key, _without_labels(one)) for key, one in found])
     rows = zip(summaries, found, strict=True)
-    return SessionList([_labelled(summary, one) for summary, (_, one) in rows], following)
+    total = None
+    if query.total:
+        total = len(await context.tenant.every_session(context.state.client, count_max=bounds.sessions_watched_max))
+    return SessionList([_labelled(summary, one) for summary, (_, one) in rows], following, total)
 
 
 def _without_labels(one: ListedSession) -> SessionInfo:

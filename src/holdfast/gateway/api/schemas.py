@@ -190,7 +190,7 @@ class SessionSummary(msgspec.Struct, frozen=True):
     created_at: float
     # Time of its last activity.
     updated_at: float
-    # Activity: `rest`, `waiting`, `ready`, `model`, `tools`, `approval`, `rung` or `working`; and as text.
+    # Activity: `rest`, `waiting`, `ready`, `approval`, `model`, `tools`, `rung` or `working`; and as text.
     state: str
     says: str
     gauge: Gauge | None
@@ -199,6 +199,10 @@ class SessionSummary(msgspec.Struct, frozen=True):
     # Messages without an outcome.
     open_turns: int
     model: str | None
+    # The model of the last request, "" before it or if a list cannot know it.
+    asked_model: str
+    # Cost of its calls in US dollars, by declared prices; null if a list cannot know it.
+    cost_usd: float | None
 
 
 class OpenCall(msgspec.Struct, frozen=True):

@@ -125,7 +125,8 @@ export class BudgetsTab {
         {
           seq,
           at: then,
-          values: [gauge.tokens?.used ?? null, gauge.wire_bytes?.used ?? null, gauge.media?.used ?? null],
+          // An imported answer has no usage.
+          values: [gauge.tokens?.used || null, gauge.wire_bytes?.used ?? null, gauge.media?.used ?? null],
         }
       )
     );

@@ -93,7 +93,7 @@ function drawLane(lane, place, points, x, width) {
       { class: share === 1 ? "limit" : "limit is-soft", x1: LEFT, x2: right, y1: y(most * share), y2: y(most * share) },
     )
   ) : [];
-  const current = newest ? lane.say(Number(newest.values[place])) : "no value";
+  const current = newest ? lane.say(Number(newest.values[place])) : "unknown";
   const label = `${lane.name}: now ${current}${lane.most ? ` of ${lane.say(lane.most)}` : ", limit unknown"}, maximum ${lane.say(highest)}`;
   return svg(
     "g",
@@ -181,7 +181,9 @@ function drawAxis(points, x, height, width) {
   const ticks = [];
   for (const point of points) {
     const before = ticks.at(-1);
-    const isClear = !before || x(point.seq) - x(before.seq) > TICK_WIDTH;
+    // The first label begins at its point; the others are centred on theirs.
+    const room = ticks.length === 1 ? 1.5 * TICK_WIDTH : TICK_WIDTH;
+    const isClear = !before || x(point.seq) - x(before.seq) > room;
     if (isClear && x(point.seq) < width - RIGHT - TICK_WIDTH / 2) ticks.push(point);
   }
   return svg(

@@ -147,9 +147,9 @@ function queues(health) {
   return card(
     "Queues",
     el("h3", {}, "Active"),
-    health.working.length ? links(health.working) : el("p", { class: "faint" }, "No active sessions."),
+    health.working.length ? links(health.working) : el("p", { class: "faint" }, "No session is working."),
     el("h3", {}, "Queued"),
-    waiting.length ? links(waiting) : el("p", { class: "faint" }, "No queued sessions."),
+    waiting.length ? links(waiting) : el("p", { class: "faint" }, "No session waits for a process."),
   );
 }
 
@@ -166,7 +166,7 @@ function linked(key, turn) {
 /** @param {any[] | null} all */
 function nodes(all) {
   if (!all) return card("Nodes", el("p", { class: "faint" }, "A store in memory has no other nodes."));
-  if (!all.length) return card("Nodes", el("p", { class: "faint" }, "No lease holders."));
+  if (!all.length) return card("Nodes", el("p", { class: "faint" }, "No process holds a session right now."));
   return card(
     "Nodes",
     table(

@@ -119,7 +119,7 @@ export class HomeView {
           el(
             "a",
             { href: toSession(one.key) },
-            el("span", { class: "active-title", dir: "auto" }, plain(one.title || one.opening || one.key)),
+            el("span", { class: "active-title", dir: "auto" }, plain(one.title || one.key)),
             middle(one.key, "active-key"),
             el("span", { class: active.length ? "rail-says" : "faint" }, active.length ? one.says : ago(one.updated_at)),
           ),
@@ -165,7 +165,7 @@ function figures(overview, today) {
   return el(
     "section",
     { class: "card", "aria-label": "At a glance" },
-    el("div", { class: "figures" }, all.map(([said, words]) => el("p", { class: "figure" }, el("b", {}, said), el("span", {}, words)))),
+    el("div", { class: "figures is-eight" }, all.map(([said, words]) => el("p", { class: "figure" }, el("b", {}, said), el("span", {}, words)))),
   );
 }
 

@@ -33,6 +33,9 @@ const PATHS = {
   home: "M4 11l8-7 8 7v9h-5v-6h-6v6H4z",
   clock: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 8v4l3 2",
   settings: "M5 8h8M17 8h2M5 16h2M11 16h8M15 6v4M9 14v4",
+  tag: "M4 4h8l8 8-8 8-8-8zM8.5 8.5h.01",
+  edit: "M5 19l1-4L16.5 4.5l3 3L9 18zM14 7l3 3",
+  again: "M19 12a7 7 0 1 1-2.2-5.1M17 3v4h-4",
   check: "M5 12l5 5 9-10",
   diff: "M12 4v8M8 8h8M8 18h8",
 };

@@ -36,7 +36,7 @@ export function layerBar(view, open) {
         LAYERS[one.name].name,
         el("b", {}, count(one.tokens)),
       )),
-      el("span", { class: "layer-sum" }, el("b", {}, `${count(view.tokens_estimated)} tokens`), ` ${left}`),
+      el("span", { class: "layer-sum" }, el("b", {}, `${view.is_whole === false ? "at least " : ""}${count(view.tokens_estimated)} tokens`), ` ${left}`),
     ),
   );
 }

@@ -18,6 +18,12 @@ const TAGS = new Set([
 ]);
 const TABLE_BOX = { class: "table-box", tabindex: "0", role: "group", "aria-label": "Table" };
 const BLOCKS = new Set(["blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "li", "p", "td", "th"]);
+/** The box of a task in a list. */
+const TASK = /^\[([ xX])\] /;
+/** Text whose first letter is written from right to left. The direction "auto" of a list ignores its items. */
+const RIGHT_TO_LEFT = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u;
+/** Style of a cell that the parser gives, as a class. */
+const ALIGNED = /^text-align:(left|center|right)$/;
 
 // Indented text is a log or an outline more often than code. A line break of a person is one.
 const parser = new MarkdownIt({ html: false, linkify: true, breaks: true }).disable("code");
@@ -43,13 +49,28 @@ function build(root, tokens) {
       top.append(token.tag === "table" ? el("div", TABLE_BOX, made) : made);
       open.push(made);
     } else if (token.nesting === -1) {
-      if (open.length > 1) open.pop();
+      const closed = open.length > 1 ? open.pop() : null;
+      if (closed && /^[OU]L$/.test(closed.tagName) && RIGHT_TO_LEFT.test(closed.textContent ?? "")) closed.dir = "rtl";
     } else if (token.type === "inline") {
+      const item = top.parentElement;
+      const task = item?.tagName === "LI" && item.firstElementChild === top ? TASK.exec(token.content) : null;
+      if (task) asTask(item, top, token.children[0], task);
       build(top, token.children ?? []);
     } else {
       top.append(...leaf(token));
     }
   }
+}
+
+/**
+ * Show the box of a task as one.
+ * @param {any} item @param {HTMLElement} text @param {any} first token @param {RegExpExecArray} task
+ */
+function asTask(item, text, first, [mark, sign]) {
+  item.classList.add("is-task");
+  first.content = first.content.slice(mark.length);
+  const isDone = sign !== " ";
+  text.append(el("input", { type: "checkbox", disabled: true, checked: isDone, "aria-label": isDone ? "done" : "open" }));
 }
 
 /** @param {any} token @returns {HTMLElement} */
@@ -60,7 +81,8 @@ function opened(token) {
   const start = token.tag === "ol" ? token.attrGet("start") : null;
   // Headings of a message are below those of the page.
   const tag = /^h[1-6]$/.test(token.tag) ? `h${Math.min(6, Number(token.tag[1]) + 3)}` : token.tag;
-  return el(tag, { dir: BLOCKS.has(token.tag) ? "auto" : null, start });
+  const side = ALIGNED.exec(token.attrGet("style") ?? "")?.[1];
+  return el(tag, { dir: BLOCKS.has(token.tag) ? "auto" : null, start, class: side ? `is-${side}` : null });
 }
 
 /** @param {any} token @returns {(Node | string)[]} */

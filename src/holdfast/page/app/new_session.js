@@ -1,4 +1,4 @@
-/** Dialogs that create a session and change its settings: key, model and system text. */
+/** Dialogs that create a session and change its settings: key, title, tags, model and system text. */
 
 import { at, get, send } from "./api.js";
 import { openDialog, sentenceOf, toast } from "./dialogs.js";
@@ -8,22 +8,26 @@ import { go, toSession } from "./router.js";
 
 /** Open the dialog that creates a session. */
 export function newSession() {
-  return settingsDialog("New session", { verb: "Create", act: async (key, settings) => {
+  return settingsDialog("New session", { verb: "Create", act: async (key, settings, labels) => {
     await send("PUT", at(key), settings);
+    if (Object.keys(labels).length) await send("PUT", at(key, "/labels"), labels);
     go(toSession(key));
   } });
 }
 
-/** Open the dialog that changes the model and the system text of a session. @param {import("./session_model.js").SessionModel} model */
-export function editSession(model) {
+/** Open the dialog that changes the settings of a session. @param {import("./session_model.js").SessionModel} model */
+export async function editSession(model) {
   const { model: name, system } = model.detail ?? {};
+  const labels = await get(at(model.key, "/labels"));
   return settingsDialog("Settings of this session", {
     verb: "Save",
     key: model.key,
     model: name ?? "",
     system: system ?? "",
-    act: async (key, settings) => {
-      await send("PUT", at(key), settings);
+    labels,
+    act: async (key, settings, changed) => {
+      if (Object.keys(changed).length) await send("PUT", at(key, "/labels"), changed);
+      if (Object.keys(settings).length) await send("PUT", at(key), settings);
       toast("Saved. The settings apply from the next request on.");
       await model.refresh();
     },
@@ -32,13 +36,17 @@ export function editSession(model) {
 
 /**
  * @param {string} title
- * @param {{ verb: string, key?: string, model?: string, system?: string, act: (key: string, settings: any) => Promise<void> }} given
+ * @param {{ verb: string, key?: string, model?: string, system?: string, labels?: any,
+ * act: (key: string, settings: any, labels: any) => Promise<void> }} given
  */
 function settingsDialog(title, given) {
   return openDialog(
     title,
     (close) => {
-      const [keyId, modelId, systemId] = [freshId("key"), freshId("model"), freshId("system")];
+      const [keyId, modelId, systemId, titleId, tagsId] = ["key", "model", "system", "title", "tags"].map((name) => freshId(name));
+      const { title: made = "", is_title_made: isMade = true, tags: had = [] } = given.labels ?? {};
+      const title = el("input", { id: titleId, class: "field", type: "text", maxlength: "200", placeholder: isMade ? made || "Made from the first message" : "", value: isMade ? "" : made });
+      const tags = el("input", { id: tagsId, class: "field", type: "text", placeholder: "Separated by commas", value: had.join(", ") });
       const why = el("p", { class: "problem", role: "alert" });
       const key = el("input", { id: keyId, class: "field", type: "text", autocomplete: "off", spellcheck: "false", required: true, autofocus: true });
       const models = el("select", { id: modelId, class: "field" });
@@ -53,8 +61,13 @@ function settingsDialog(title, given) {
           ...(models.value && models.value !== (given.model ?? "") ? { model: models.value } : {}),
           ...(system.value !== (given.system ?? "") ? { system: system.value } : {}),
         };
+        const now = [...new Set(tags.value.split(",").map((/** @type {string} */ one) => one.trim()).filter(Boolean))].sort();
+        const labels = {
+          ...(title.value.trim() !== (isMade ? "" : made) ? { title: title.value.trim() } : {}),
+          ...(String(now) !== String(had) ? { tags: now } : {}),
+        };
         try {
-          await given.act(given.key ?? key.value.trim(), settings);
+          await given.act(given.key ?? key.value.trim(), settings, labels);
           close();
         } catch (error) {
           fill(why, sentenceOf(error));
@@ -72,6 +85,10 @@ function settingsDialog(title, given) {
               el("p", { class: "faint" }, "Any name, such as telegram:42. The session exists from now on, even without a message."),
             ]
             : null,
+          el("label", { for: titleId }, "Title"),
+          title,
+          el("label", { for: tagsId }, "Tags"),
+          tags,
           el("label", { for: modelId }, "Model"),
           models,
           el("label", { for: systemId }, "System text"),

@@ -144,6 +144,7 @@ export function toneOf(record) {
  * @property {(seq: number, isExcluded: boolean) => void} exclude
  * @property {(seq: number) => void} openCompaction
  * @property {(seq: number) => void} fork
+ * @property {(seq: number) => void} [edit] send another message in the place of this one
  * @property {(logged: import("./record_text.js").Logged) => boolean} isInView
  * @property {boolean} [isReadOnly] draw no buttons
  * @property {string} [note] badge beside the name
@@ -251,6 +252,19 @@ function buttons(record, seq, actions) {
     "span",
     { class: "row-buttons" },
     pinner(seq, actions),
+    actions.edit
+      ? el(
+        "button",
+        {
+          type: "button",
+          class: "quiet icon-button",
+          "aria-label": "Edit this message",
+          title: "Edit this message",
+          on: { click: () => actions.edit?.(seq) },
+        },
+        icon("edit"),
+      )
+      : null,
     el(
       "button",
       {

@@ -1,9 +1,8 @@
 /** Sidebar: search, list of sessions with filter and selection, and buttons to create or import one. */
 
-import { at, request, send } from "./api.js";
-import { confirmed, sentenceOf, toast } from "./dialogs.js";
+import { exportAll, removeAll, tagAll } from "./bulk.js";
 import { el, fill, freshId } from "./dom.js";
-import { importSession, save } from "./files.js";
+import { importSession } from "./files.js";
 import { count, counted } from "./format.js";
 import { icon } from "./icons.js";
 import { newSession } from "./new_session.js";
@@ -11,7 +10,6 @@ import { go, toSearch, toSession } from "./router.js";
 import { SessionFilter } from "./session_filter.js";
 import { drawSession, skeletonRow } from "./session_row.js";
 import { VirtualList } from "./virtual.js";
-import { zipped } from "./zip.js";
 
 /** Row height in pixels, as in the style sheet. */
 const ROW = 34;
@@ -194,6 +192,9 @@ export class Rail {
       this._filter();
     } else if (event.key === "Delete" && this._selected.size) {
       this._removeSelected();
+    } else if (event.key === "t" && this._selected.size && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      this._tagSelected();
     }
   }
 
@@ -227,7 +228,8 @@ export class Rail {
     fill(
       this._bulk,
       el("b", { role: "status" }, said),
-      button("Export", "download", () => this._exportSelected()),
+      button("Export", "download", () => exportAll([...this._selected])),
+      button("Tag…", "tag", () => this._tagSelected()),
       button("Delete…", "trash", () => this._removeSelected()),
       el(
         "button",
@@ -243,34 +245,19 @@ export class Rail {
     );
   }
 
-  async _exportSelected() {
-    const keys = [...this._selected];
-    toast(`Exporting ${counted(keys.length, "session")}…`);
-    try {
-      if (keys.length === 1) save(await (await request(at(keys[0], "/export"))).blob(), `${keys[0]}.jsonl`);
-      else save(await zipped(keys), "sessions.zip");
-    } catch (error) {
-      toast(`Not exported: ${sentenceOf(error)}`, "problem");
-    }
+  /** The selected sessions. */
+  _chosen() {
+    return [...this._selected].map((key) => this._sessions.get(key)).filter(Boolean);
+  }
+
+  _tagSelected() {
+    return tagAll(this._chosen(), this.filter.tags);
   }
 
   async _removeSelected() {
-    const keys = [...this._selected];
-    const records = keys.reduce((sum, key) => sum + (this._sessions.get(key)?.records ?? 0), 0);
-    const sentence = `This deletes ${counted(keys.length, "session")} with ${counted(records, "record")} and their attachments permanently. It cannot be undone; export them first if you may need them.`;
-    if (!(await confirmed(`Delete ${counted(keys.length, "session")}?`, sentence, "Delete permanently"))) return;
-    let gone = 0;
-    for (const key of keys) {
-      try {
-        await send("DELETE", at(key));
-        this._selected.delete(key);
-        gone += 1;
-        if (key === this._current) go("#/");
-      } catch (error) {
-        toast(`${key} was not deleted: ${sentenceOf(error)}`, "problem");
-      }
-    }
-    toast(`${counted(gone, "session")} deleted.`);
+    const gone = await removeAll(this._chosen());
+    for (const key of gone) this._selected.delete(key);
+    if (gone.includes(this._current)) go("#/");
     this._filter();
   }
 

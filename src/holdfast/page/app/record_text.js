@@ -189,7 +189,7 @@ export function stateInWords(detail) {
   const queued = detail.waiting?.length ? `; ${counted(detail.waiting.length, "message")} queued` : "";
   const doing = {
     rest: detail.unanswered ? "about to continue" : "idle",
-    ready: "choosing the next step",
+    ready: detail.approvals?.length ? "waiting for an approval" : "choosing the next step",
     model: "the model is answering",
     tools: detail.calls?.length ? "waiting for a client's tool" : "tools are running",
     rung: "recovering or compacting",

@@ -1,6 +1,7 @@
-/** Actions on a session: compact with a preview, undo, cancel, fork, export, delete. */
+/** Actions on a session: compact with a preview, undo, cancel, other versions, fork, export, delete. */
 
 import { request, at, send } from "./api.js";
+import { answerAgain, showBranches } from "./branches.js";
 import { askLine, attempt, confirmed, openDialog, sentenceOf, toast } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { save } from "./files.js";
@@ -16,7 +17,7 @@ import { go, toSession } from "./router.js";
 export function sessionActions(model) {
   const { key } = model;
   return {
-    settings: () => editSession(model),
+    settings: () => attempt(() => editSession(model)),
     compact: () => compactDialog(model),
     undo: () => attempt(() => undo(model)),
     cancel: () =>
@@ -24,6 +25,8 @@ export function sessionActions(model) {
         await send("POST", at(key, "/cancel"), {});
         toast("Cancelling all open turns. Completed steps are not undone.");
       }),
+    answerAgain: () => attempt(() => answerAgain(model)),
+    branches: () => attempt(() => showBranches(model)),
     /** @param {number} [seq] the last record of the fork */
     fork: (seq) => forkDialog(model, seq),
     export: () => attempt(() => download(key)),
@@ -39,6 +42,8 @@ export function sessionMenu(actions) {
     ["Undo the compaction", "undo", actions.undo, "u"],
     ["Cancel open turns", "stop", actions.cancel, "x"],
     ["Settings…", "settings", actions.settings, "e"],
+    ["Answer again", "again", actions.answerAgain, "r"],
+    ["Branches…", "diff", actions.branches, "b"],
     ["Fork…", "fork", () => actions.fork(), ""],
     ["Export", "download", actions.export, ""],
     ["Delete…", "trash", actions.remove, ""],

@@ -8,6 +8,7 @@ import { plain } from "./plain.js";
 const STATES = {
   working: { words: "Working", has: (one) => ["model", "tools", "rung", "working"].includes(one.state) },
   waiting: { words: "Queued or about to continue", has: (one) => ["waiting", "ready"].includes(one.state) },
+  approval: { words: "Waiting for an approval", has: (one) => one.state === "approval" },
   idle: { words: "Idle", has: (one) => one.state === "rest" },
   full: { words: "Window over 70 % full", has: (one) => (one.gauge?.tokens?.fraction ?? 0) >= 0.7 },
 };
@@ -64,17 +65,23 @@ export class SessionFilter {
     return [this.state, this.model, this.tag].filter(Boolean).length;
   }
 
+  /** Tags of all sessions. */
+  get tags() {
+    return this._tags.split("\n").filter(Boolean);
+  }
+
   open() {
     this._menu.showPopover();
   }
 
   clear() {
     this.state = this.model = this.tag = "";
-    this._models = "";
+    // Draw the menu again, with nothing chosen.
+    this._models = this._tags = "\n";
     this._onChange();
   }
 
-  /** The sessions to show, in order. @param {any[]} all last used first @param {string} text in key, title or first words */
+  /** The sessions to show, in order. @param {any[]} all last used first @param {string} text in key, title or tags */
   apply(all, text) {
     this._offer(all);
     const needle = text.trim().toLowerCase();
@@ -133,5 +140,5 @@ export class SessionFilter {
 
 /** @param {any} one */
 function searchable(one) {
-  return `${one.key}\n${one.title ?? ""}\n${one.opening ?? ""}`.toLowerCase();
+  return [one.key, one.title ?? "", ...(one.tags ?? [])].join("\n").toLowerCase();
 }

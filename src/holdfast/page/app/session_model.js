@@ -15,6 +15,7 @@ const DEBOUNCE = 150;
 const CHANGES_VIEW = new Set([
   "InputAdmitted", "ReplyRecorded", "ToolSettled", "TurnStarted", "TurnEnded", "CompactionApplied", "GenerationStarted", "CompactionUndone",
   "MessagePinned", "MessageExcluded", "MessageAppended", "MessagesRetracted", "PartReplaced", "OutputMasked", "ReasoningDropped", "SessionConfigured", "CompactionSettled",
+  "ApprovalRequested", "ApprovalAnswered", "BranchSwitched",
 ]);
 
 /** @typedef {import("./record_text.js").Logged} Logged */
@@ -28,6 +29,8 @@ export class SessionModel extends EventTarget {
     this.detail = null;
     /** @type {any} ViewNow; null until loaded */
     this.view = null;
+    /** @type {any[]} tool calls that wait for an approval, oldest first */
+    this.approvals = [];
     this.count = 0;
     /** @type {Map<number, Logged[]>} */
     this._pages = new Map();
@@ -73,12 +76,22 @@ export class SessionModel extends EventTarget {
       this.detail = await get(at(this.key), {}, this._stop.signal);
       this._grow(Math.max(this.count, this.detail.records));
       this._announce("detail");
+      await this._readApprovals();
     };
     const view = async () => {
       this.view = await get(at(this.key, "/view"), {}, this._stop.signal);
       this._announce("view");
     };
     await Promise.all([detail(), view()]);
+  }
+
+  /** Read the questions of a session that may have some: one that is about to continue. */
+  async _readApprovals() {
+    const isAsked = this.detail.in_flight === "ready";
+    const found = isAsked ? (await get(at(this.key, "/approvals"), {}, this._stop.signal)).approvals : [];
+    if (!found.length && !this.approvals.length) return;
+    this.approvals = found;
+    this._announce("approvals");
   }
 
   /** Return a record if it is loaded; `need` loads it. @param {number} seq */

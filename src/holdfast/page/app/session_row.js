@@ -1,4 +1,4 @@
-/** Row of the list of sessions: title or first words, state, model, cost and age, in two lines. */
+/** Row of the list of sessions: title or first words, state, model, tags, cost and age, in two lines. */
 
 import { el } from "./dom.js";
 import { age, moment, money } from "./format.js";
@@ -27,7 +27,7 @@ export function middle(text, name) {
  * @param {{ isCurrent: boolean, isSelected: boolean, isSelecting: boolean }} how
  */
 export function drawSession(one, { isCurrent, isSelected, isSelecting }) {
-  const title = one.title || one.opening;
+  const { title } = one;
   const classes = ["rail-row", isCurrent && "is-current", isSelected && "is-selected", isSelecting && "is-selecting"];
   const isBusy = one.state !== undefined && one.state !== "rest";
   return el(
@@ -48,7 +48,8 @@ export function drawSession(one, { isCurrent, isSelected, isSelecting }) {
       { class: "rail-about" },
       title ? middle(one.key, "rail-key") : null,
       isBusy && one.says ? el("span", { class: "rail-says" }, plain(one.says)) : null,
-      one.model ? el("span", {}, plain(one.model)) : null,
+      one.model && !isBusy ? el("span", {}, plain(one.model)) : null,
+      one.tags?.length ? el("span", { class: "rail-tags", title: one.tags.join(", ") }, plain(one.tags.join(", "))) : null,
       one.cost_usd ? el("span", { class: "rail-cost" }, money(one.cost_usd)) : null,
     ),
     gaugeOf(one),

@@ -9,6 +9,8 @@ import { plain } from "./plain.js";
 import { go, toSession } from "./router.js";
 import { SessionModel } from "./session_model.js";
 import { sessionMenu, sessionActions } from "./session_actions.js";
+import { ApprovalsPanel } from "./approvals.js";
+import { editMessage } from "./branches.js";
 import { Composer } from "./composer.js";
 import { Timeline } from "./timeline.js";
 import { TurnTab } from "./turn.js";
@@ -22,6 +24,8 @@ import { bone } from "./skeleton.js";
 
 /** @type {Record<string, string>} */
 const TABS = { timeline: "Timeline", view: "Model view", budgets: "Budgets and costs", notices: "Notices" };
+/** The part of a tab's name that a phone has no room for. */
+const ONLY_WIDE = / and .*/;
 
 /** Views that open from a tab, with the tab they belong to. @type {Map<string, string>} */
 const DETAILS = new Map([["compaction", "view"], ["turn", "timeline"]]);
@@ -41,6 +45,7 @@ export class SessionView {
     this._tools = el("div", { class: "tab-tools" });
     /** @type {{ node: Node, close: () => void, show?: (what: any) => void, tools?: Node } | null} */
     this._tab = null;
+    this.approvals = new ApprovalsPanel(this.model);
     this.composer = new Composer(this.model, { onSent: () => this._sent() });
     this.node = el(
       "section",
@@ -55,9 +60,10 @@ export class SessionView {
       ),
       el("div", { class: "tab-bar" }, this._tabs, this._tools),
       this._panel,
+      this.approvals.node,
       this.composer.node,
     );
-    for (const name of ["detail", "view", "state"]) this.model.addEventListener(
+    for (const name of ["detail", "view", "state", "approvals"]) this.model.addEventListener(
       name,
       () => this._showHead(),
       { signal: this._stop.signal },
@@ -81,6 +87,7 @@ export class SessionView {
   close() {
     this._stop.abort();
     this._tab?.close();
+    this.approvals.close();
     this.model.close();
   }
 
@@ -124,6 +131,7 @@ export class SessionView {
     return new Timeline(this.model, {
       openCompaction: (at) => go(toSession(this.key, "compaction", at)),
       fork: (at) => this.actions.fork(at),
+      edit: (at) => editMessage(this.model, at),
     });
   }
 
@@ -142,7 +150,8 @@ export class SessionView {
             "aria-selected": String(name === (DETAILS.get(shown) ?? shown)),
             tabindex: name === (DETAILS.get(shown) ?? shown) ? "0" : "-1",
           },
-          words,
+          words.replace(ONLY_WIDE, ""),
+          el("span", { class: "only-wide" }, ONLY_WIDE.exec(words)?.[0] ?? ""),
         ),
       ),
     );
@@ -172,9 +181,9 @@ export class SessionView {
     const isAway = this.model.state === "waiting" || this.model.state === "refused";
     fill(
       this._head,
-      el("span", { class: `state state-${detail.in_flight}`, "data-state": detail.in_flight }, stateInWords(detail)),
+      el("span", { class: `state state-${detail.in_flight}`, "data-state": detail.in_flight }, stateInWords({ ...detail, approvals: this.model.approvals })),
       el("span", { class: "faint" }, counted(detail.records, "record")),
-      detail.model || listed?.model ? el("span", { class: "faint" }, plain(detail.model || listed.model)) : null,
+      detail.model || listed?.model ? el("span", { class: "faint session-model", title: detail.model || listed.model }, plain(detail.model || listed.model)) : null,
       listed?.cost_usd ? el("span", { class: "faint" }, money(listed.cost_usd)) : null,
       isAway ? el("span", { class: "state is-away" }, "disconnected; reconnecting") : null,
     );

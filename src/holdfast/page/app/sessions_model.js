@@ -6,7 +6,7 @@ import { Feed } from "./feed.js";
 /** The first page is a screen or two, so that it is there at once; the others are read behind it. */
 const PAGE_FIRST = 100;
 const PAGE = 1_000;
-/** Milliseconds after a change until first words, model and cost of the changed sessions are read. */
+/** Milliseconds after a change until title, tags, model and cost of the changed sessions are read. */
 const REFRESH_MS = 600;
 
 export class SessionsModel extends EventTarget {
@@ -73,7 +73,7 @@ export class SessionsModel extends EventTarget {
     try {
       for (;;) {
         const limit = after ? PAGE : PAGE_FIRST;
-        const page = await get("/api/recent", { after: after || undefined, limit });
+        const page = await get("/api/sessions", { order: "recent", after: after || undefined, limit, total: !after || undefined });
         // A later read replaces this one.
         if (number !== this._reading) return;
         for (const row of page.sessions) {
@@ -82,7 +82,7 @@ export class SessionsModel extends EventTarget {
           // Show each page at once; deleted sessions disappear at the end.
           this._all.set(one.key, one);
         }
-        this._total = page.total;
+        this._total = page.total ?? this._total;
         this.isKnown = true;
         this.problem = "";
         this._notify();
@@ -123,9 +123,9 @@ export class SessionsModel extends EventTarget {
       const limit = Math.min(this._stale.size + 10, PAGE);
       this._timer = 0;
       this._stale.clear();
-      get("/api/recent", { limit }).then(
+      get("/api/sessions", { order: "recent", limit }).then(
         (page) => {
-          for (const row of page.sessions) this._all.set(row.session.key, rowOf(row));
+          for (const row of page.sessions) this._all.set(row.key, rowOf(row));
           this._notify();
         },
         // The next change reads them.
@@ -152,7 +152,7 @@ export class SessionsModel extends EventTarget {
   }
 }
 
-/** @param {any} row of the recent list */
-function rowOf({ session, ...more }) {
-  return { ...session, ...more, model: session.model || more.asked_model || "" };
+/** @param {any} row of the list: a session may be configured with no model of its own, and has asked one */
+function rowOf(row) {
+  return { ...row, model: row.model || row.asked_model || "" };
 }

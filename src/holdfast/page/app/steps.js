@@ -18,7 +18,9 @@ const LINE_CHARS = 160;
  * @property {number} started time; 0: not started
  * @property {number} ended time; 0: none
  * @property {any} result
- * @property {"asked" | "running" | "interrupted" | "settled"} state
+ * @property {boolean} [isImported]
+ * @property {number} request seq of its approval request; 0: none
+ * @property {"asked" | "waiting" | "approved" | "denied" | "running" | "interrupted" | "settled" | "left"} state
  */
 
 /**
@@ -31,28 +33,43 @@ export function stepsOf(model, { seq, record }) {
   /** @type {Map<string, Step>} */
   const steps = new Map();
   for (const part of record.reply.parts) {
-    if (part.type === "tool_call") steps.set(part.call_id, { call: part, seq: 0, started: 0, ended: 0, result: null, state: "asked" });
+    if (part.type === "tool_call") steps.set(part.call_id, { call: part, seq: 0, started: 0, ended: 0, request: 0, result: null, state: "asked" });
   }
   for (let later = seq + 1; steps.size && later <= Math.min(model.count, seq + RECORDS_MAX); later += 1) {
     const found = model.record(later);
     if (!found) continue;
-    if (found.record.type === "TurnEnded" && found.record.turn === record.turn) break;
-    if (found.record.type === "ReplyRecorded" && found.record.turn === record.turn) break;
-    const step = steps.get(found.record.call_id ?? found.record.result?.call_id);
+    const { type, turn } = found.record;
+    if (turn === record.turn && (type === "TurnEnded" || type === "ReplyRecorded")) {
+      leave(steps);
+      break;
+    }
+    const step = type === "ApprovalAnswered"
+      ? [...steps.values()].find((one) => one.request === found.record.request)
+      : steps.get(found.record.call_id ?? found.record.result?.call_id);
     if (step) advance(step, found);
   }
   return steps;
 }
 
+/** The conversation went on: what has not begun will not. @param {Map<string, Step>} steps */
+function leave(steps) {
+  for (const step of steps.values()) if (["asked", "waiting", "approved"].includes(step.state)) step.state = "left";
+}
+
 /** @param {Step} step @param {import("./record_text.js").Logged} logged */
 function advance(step, { seq, at, record }) {
-  if (record.type === "ToolStarted") {
+  if (record.type === "ApprovalRequested") {
+    step.request = seq;
+    step.state = "waiting";
+  } else if (record.type === "ApprovalAnswered") {
+    if (step.state === "waiting") step.state = record.is_approved ? "approved" : "denied";
+  } else if (record.type === "ToolStarted") {
     step.started = at;
     step.state = "running";
   } else if (record.type === "ToolInterrupted") {
     step.state = "interrupted";
   } else if (record.result && !(step.result && record.type === "ResultSubmitted")) {
-    Object.assign(step, { seq, ended: at, result: record.result, state: "settled" });
+    Object.assign(step, { seq, ended: at, result: record.result, state: "settled", isImported: record.origin != null });
   }
 }
 
@@ -74,7 +91,7 @@ export function replyOf(model, { seq, record }) {
 }
 
 /** Records that are part of a step. */
-export const IN_STEP = new Set(["ToolStarted", "ToolSettled", "ToolInterrupted", "ResultSubmitted"]);
+export const IN_STEP = new Set(["ApprovalRequested", "ToolStarted", "ToolSettled", "ToolInterrupted", "ResultSubmitted"]);
 
 /** @param {Step} step */
 function status(step) {
@@ -82,7 +99,14 @@ function status(step) {
     const words = toolOutcome(step.result);
     return { words, tone: (step.result.outcome ?? "done") === "done" ? "is-on" : "is-high" };
   }
-  return { asked: { words: "not started", tone: "" }, running: { words: "running", tone: "is-raised" }, interrupted: { words: "interrupted", tone: "is-high" } }[step.state];
+  return {
+    asked: { words: "not started", tone: "" },
+    waiting: { words: "waits for an approval", tone: "is-raised" },
+    approved: { words: "approved", tone: "is-on" },
+    denied: { words: "denied", tone: "is-high" },
+    left: { words: "no result", tone: "" },
+    running: { words: "running", tone: "is-raised" }, interrupted: { words: "interrupted", tone: "is-high" },
+  }[step.state];
 }
 
 /**
@@ -92,7 +116,8 @@ function status(step) {
 export function drawStep(step, { unfolded, name, body }) {
   const { words, tone } = status(step);
   const inside = el("div", { class: "step-body" });
-  const seconds = step.started && step.ended ? took(Math.max(0, step.ended - step.started)) : "";
+  // An imported call was run elsewhere; only the time of the import is known.
+  const seconds = step.started && step.ended && !step.isImported ? took(Math.max(0, step.ended - step.started)) : "";
   const box = el(
     "details",
     { class: "step", "data-tool": step.call.name },

@@ -21,7 +21,7 @@ const DETAIL_KEY = "holdfast-timeline";
 export class Timeline {
   /**
    * @param {import("./session_model.js").SessionModel} model
-   * @param {{ openCompaction: (seq: number) => void, fork: (seq: number) => void }} actions
+   * @param {{ openCompaction: (seq: number) => void, fork: (seq: number) => void, edit: (seq: number) => void }} actions
    */
   constructor(model, actions) {
     this._model = model;

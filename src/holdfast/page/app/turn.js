@@ -61,6 +61,10 @@ export class TurnTab {
 
   /** @param {import("./record_text.js").Logged[]} records @param {boolean} isWhole */
   _draw(records, isWhole) {
+    if (records[0]?.record.type !== "InputAdmitted" && records[0]?.record.type !== "MessageAppended") {
+      fill(this._body, el("p", { class: "empty" }, `Record ${count(this._turn)} is not the message of a turn.`));
+      return;
+    }
     const falls = fallsOf(records);
     const first = records[0]?.at ?? 0;
     const ended = records.find(({ record }) => record.type === "TurnEnded");
@@ -194,6 +198,12 @@ export function fallsOf(records) {
         break;
       case "AttemptAbandoned":
         end(`attempt ${record.attempt}`, time, { isFailed: true, said: "abandoned" });
+        break;
+      case "ApprovalRequested":
+        begin(`approval ${seq}`, { seq, kind: "wait", name: "waiting for an approval", about: record.name, from: time, to: 0 });
+        break;
+      case "ApprovalAnswered":
+        end(`approval ${record.request}`, time, { said: record.is_approved ? "approved" : "denied" });
         break;
       case "ToolStarted":
         begin(`tool ${record.call_id}`, { seq, kind: "tool", name: record.name, about: record.reply ? "by the client" : "", from: time, to: 0 });

@@ -164,7 +164,9 @@ export class ViewTab {
     const place = this._at ? all.findIndex((one) => one.seq === this._at) : all.length;
     this._slider.max = String(all.length);
     this._slider.value = String(place < 0 ? 0 : place);
+    // Until the requests are read, nothing can be chosen.
     this._slider.disabled = all.length === 0;
+    this._slider.classList.toggle("is-loading", all.length === 0);
     const one = all[place];
     const said = one
       ? `Request ${count(place + 1)} of ${count(all.length)} · ${moment(one.at)} · ${one.model}${one.outcome === "answered" ? "" : ` · ${one.outcome.replace("_", " ")}`}`
@@ -223,9 +225,10 @@ export class ViewTab {
     this._list.setCount(this._rows.length);
     this._list.redraw();
     fill(this._bar, layerBar(view, (layer) => this._list.scrollTo(Math.max(0, this._rows.findIndex((row) => row.layer === layer)))));
-    const tools = view.tools.length ? `, ${counted(view.tools.length, "tool")}: ${view.tools.join(", ")}` : "";
-    const part = view.is_whole ? "" : `, the last ${counted(view.messages.length, "message")} of a longer view`;
-    fill(this._sum, plain(`${counted(view.messages.length, "message")}, about ${count(view.tokens_estimated)} tokens${tools}${part}`));
+    const tools = view.tools.length ? `; ${counted(view.tools.length, "tool")}: ${view.tools.join(", ")}` : "";
+    const messages = view.is_whole ? counted(view.messages.length, "message") : `The last ${counted(view.messages.length, "message")}`;
+    const size = view.is_whole ? `, about ${count(view.tokens_estimated)} tokens` : `; the whole view has at least ${count(view.tokens_estimated)} tokens`;
+    fill(this._sum, plain(`${messages}${size}${tools}`));
     this._diff.hidden = since === null;
     this._past.node.hidden = since !== null;
     if (since) fill(this._diff, ...drawDiff(since, view));
