@@ -71,6 +71,11 @@ def hour_of(at: float) -> int:
     return int(at // _SECONDS_PER_HOUR)
 
 
+def end_of_hour(hour: int) -> float:
+    """Return the time at which an hour ends."""
+    return float((hour + 1) * _SECONDS_PER_HOUR)
+
+
 def listed(row: Row) -> ListedSession:
     """Return a session of a list."""
     key, last_seq, owed, created_at, updated_at, opening, title, tags, metadata, model, hour = row
