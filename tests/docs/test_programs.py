@@ -82,3 +82,10 @@ def test_there_are_examples_and_each_says_what_it_prints() -> None:
     assert len(EXAMPLES) >= 6
     assert {program.name for program in EXAMPLES} >= GATEWAY_NEEDED
     assert [program.name for program in EXAMPLES if not printed(program).strip()] == []
+
+
+def test_the_page_on_fastapi_shows_a_part_of_the_example_as_it_is() -> None:
+    page = (ROOT / "docs/how-to/fastapi.md").read_text("utf-8")
+    shown = page.partition("```python\n")[2].partition("```")[0].partition("import holdfast\n\n\n")[2]
+    assert shown
+    assert shown in (ROOT / "examples/fastapi_stream.py").read_text("utf-8")

@@ -23,6 +23,7 @@ PAGES = (
     "docs/tutorials/team.md",
     "docs/how-to/costs.md",
     "docs/how-to/backup.md",
+    "docs/how-to/postgres.md",
 )
 _FENCE = re.compile(r"^```sh\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What is not run, by how it begins, and why.

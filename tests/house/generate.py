@@ -23,7 +23,16 @@ from holdfast.gateway.http.problems import STATUSES
 from holdfast.gateway.openapi.document import event_descriptions
 from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
 from tests.house.places import ROOT
-from tests.house.references import commands_reference, exit_codes, ladder_drawn, python_reference
+from tests.house.references import (
+    commands_reference,
+    errors_table,
+    exit_codes,
+    faults_table,
+    ladder_drawn,
+    metrics_table,
+    python_reference,
+    records_table,
+)
 
 
 @dataclass(frozen=True)
@@ -133,9 +142,13 @@ GENERATED: tuple[Generated, ...] = (
     Generated("docs/commands.md", "exit codes", exit_codes),
     Generated("docs/commands.md", "commands", commands_reference),
     Generated("docs/configuration.md", "settings", settings_reference),
+    Generated("docs/errors.md", "exceptions", errors_table),
+    Generated("docs/errors.md", "faults", faults_table),
+    Generated("docs/events.md", "records", records_table),
     Generated("docs/http.md", "addresses", address_table),
     Generated("docs/http.md", "problems", problem_table),
     Generated("docs/http.md", "events", event_table),
+    Generated("docs/metrics.md", "metrics", metrics_table),
     Generated("docs/python.md", "public names", python_reference),
     Generated("docs/survival.md", "the ladder drawn", ladder_drawn),
     Generated("src/holdfast/page/app/tables.js", "words", page_words),

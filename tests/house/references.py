@@ -1,13 +1,15 @@
-"""References that are made from the code: the commands with their help, the public Python names, the ladder drawn."""
+"""References that are made from the code: commands, public Python names, records, metrics, errors, the ladder drawn."""
 
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
+from typing import get_args
 
 import click
 import msgspec
+from prometheus_client.metrics import MetricWrapperBase
 
 import holdfast
 from holdfast.cli import BENCHES, COMMANDS, command_line
@@ -15,8 +17,11 @@ from holdfast.cli.examples import EXAMPLES
 from holdfast.cli.exit_codes import EXITS
 from holdfast.config.schema import comments
 from holdfast.core.turn.ladder import LADDER
+from holdfast.errors import HoldfastError
+from holdfast.gateway.http.metrics import Metrics
 from holdfast.runtime.sessions.record_text import FAULTS, RUNGS
 from holdfast.types.faults import FaultKind, Rung
+from holdfast.types.records import AnyRecord
 
 # Module paths in signatures; readers want the name alone.
 _ROOM = re.compile(r"\b(?:holdfast|collections|asyncio|pathlib|typing|msgspec)(?:\.[a-z_]+)*\.(?=[A-Z])")
@@ -198,3 +203,54 @@ def _drawing(kinds: list[FaultKind], rungs: tuple[Rung, ...]) -> str:
     lines += [f'    {before} --> sentence["the turn ends with what to do; the next message works"]']
     lines += ['    answer(["the answer"])', "```"]
     return "\n".join(lines)
+
+
+# --- events, metrics and errors ----------------------------------------------------------------------------------
+
+
+def records_table() -> str:
+    """Return every type of record with what it says and its fields."""
+    found = sorted(get_args(AnyRecord), key=lambda record: str(record.__name__))
+    rows = (
+        f"| `{record.__name__}` | {_told(record)} | {', '.join(f'`{name}`' for name in record.__struct_fields__)} |"
+        for record in found
+    )
+    return "\n".join(["| record | what it says | fields |", "|---|---|---|", *rows])
+
+
+def metrics_table() -> str:
+    """Return every metric with its kind and labels."""
+    metrics = Metrics()
+    made = (one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase))
+    labels = {one.describe()[0].name: one._labelnames for one in made}
+    rows = (
+        f"| `{one.name}{'_total' if one.type == 'counter' else ''}` | {one.type} | "
+        f"{', '.join(f'`{label}`' for label in labels.get(one.name, ()))} | {one.documentation} |"
+        for one in metrics.registry.collect()
+        if one.name.startswith("holdfast_")
+    )
+    return "\n".join(["| metric | kind | labels | what it counts |", "|---|---|---|---|", *rows])
+
+
+def errors_table() -> str:
+    """Return every exception with its code, in the order of their tree."""
+    rows = (f"| {'· ' * depth}`{kind.__name__}` | `{kind.code}` | {_told(kind)} |" for depth, kind in _tree())
+    return "\n".join(["| exception | code | who must act |", "|---|---|---|", *rows])
+
+
+def faults_table() -> str:
+    """Return every kind of failure of a provider."""
+    rows = (f"| `{kind.value}` | {words} |" for kind, words in FAULTS.items())
+    return "\n".join(["| kind | what happened |", "|---|---|", *rows])
+
+
+def _tree(kind: type[HoldfastError] = HoldfastError, depth: int = 0) -> Iterator[tuple[int, type[HoldfastError]]]:
+    yield depth, kind
+    for below in kind.__subclasses__():
+        if below.__module__ == kind.__module__:
+            yield from _tree(below, depth + 1)
+
+
+def _told(kind: type) -> str:
+    """Return the first paragraph of a docstring, for a cell of a table."""
+    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split()).replace("|", "\\|")

@@ -24,6 +24,11 @@ def test_the_index_leads_to_every_page() -> None:
     assert sorted({page for page in _PAGES if not page.startswith("adapters/")} - linked - {"index.md"}) == []
 
 
+def test_every_page_begins_with_whom_it_is_for() -> None:
+    begins = {page: (_DOCS / page).read_text("utf-8").split("\n", 3)[2] for page in sorted(_PAGES)}
+    assert {page: line for page, line in begins.items() if not line.startswith("For ")} == {}
+
+
 @pytest.mark.parametrize(
     ("markdown", "depth", "expected"),
     [
