@@ -222,7 +222,7 @@ def metrics_table() -> str:
     """Return every metric with its kind and labels."""
     metrics = Metrics()
     made = (one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase))
-    labels = {one.describe()[0].name: one._labelnames for one in made}
+    labels = {next(iter(one.describe())).name: one._labelnames for one in made}
     rows = (
         f"| `{one.name}{'_total' if one.type == 'counter' else ''}` | {one.type} | "
         f"{', '.join(f'`{label}`' for label in labels.get(one.name, ()))} | {one.documentation} |"
