@@ -1,7 +1,8 @@
 """Check everything about a release but the upload: `python -m tests.release [--repository URL]`.
 
-Builds the wheel and the sdist from the committed files, checks their content, installs the wheel into an empty
-environment and runs it there, and writes a bill of materials. With a repository URL the links of the README become
+Builds the wheel and the sdist from the committed files, checks their content and how an index renders it, installs the
+wheel into an empty environment with locked dependencies and into another as `pipx install` does, runs it and the demo
+there, and writes a bill of materials. With a repository URL the links of the README become
 absolute and the metadata names it; without one the archives are for tests only, and it says so.
 """
 
@@ -39,6 +40,8 @@ def main() -> int:
         wheel, sdist = build(tree, _DIST)
         problems += [*wheel_problems(wheel), *sdist_problems(sdist), *metadata_problems(wheel, repository)]
         problems += installed_problems(wheel, Path(place) / "venv", version)
+        problems += demo_problems(wheel, Path(place) / "pipx")
+        problems += index_problems([wheel, sdist], Path(place) / "twine")
     bill = bill_of_materials(version, (ROOT / "requirements/run.txt").read_text(), vendored())
     (_DIST / f"holdfast-{version}.cdx.json").write_text(json.dumps(bill, indent=1) + "\n")
     sys.stdout.write("".join(f"{path.name}: {path.stat().st_size:,} bytes\n" for path in sorted(_DIST.iterdir())))
@@ -106,6 +109,38 @@ def installed_problems(wheel: Path, place: Path, version: str) -> list[str]:
         if ran.returncode or expected not in ran.stdout:
             problems.append(f"`holdfast {' '.join(command)}` in a new environment printed {ran.stdout + ran.stderr!r}")
     return problems
+
+
+def demo_problems(wheel: Path, place: Path) -> list[str]:
+    """Install the wheel as `pipx install` does, with the newest dependencies that it allows, and run the demo."""
+    install(place, str(wheel))
+    ran = subprocess.run(
+        [str(place / "bin/holdfast"), "demo", "--fast", "--json"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [f"`holdfast demo` of a new install ended with {ran.returncode}: {ran.stderr}"] if ran.returncode else []
+
+
+def index_problems(archives: list[Path], place: Path) -> list[str]:
+    """Check that an index renders the description of the archives."""
+    install(place, "twine")
+    ran = subprocess.run(
+        [str(place / "bin/twine"), "check", "--strict", *map(str, archives)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [f"twine check: {ran.stdout + ran.stderr}"] if ran.returncode else []
+
+
+def install(place: Path, what: str) -> None:
+    """Install something into an empty environment."""
+    venv.create(place, with_pip=True)
+    pip = [str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, what], check=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 import io
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.house.places import ROOT
+from tests.house.places import PACKAGE, ROOT
 from tests.release.__main__ import build, export, name_repository
 from tests.release.checks import absolute_links, changelog_problem, metadata_problems, sdist_problems, wheel_problems
-from tests.release.materials import bill_of_materials, vendored
+from tests.release.materials import Library, bill_of_materials, vendored
 
 _URL = "https://forge.example/holdfast"
 
@@ -64,6 +65,29 @@ def test_a_release_needs_a_dated_section_of_the_changelog() -> None:
     assert "no section" in changelog_problem("0.2.0", "## [0.2.0] (not released)\n")
 
 
+def test_every_file_of_another_project_belongs_to_a_library_and_its_licence_is_in_the_metadata() -> None:
+    sums = [
+        line.partition("  ")[2]
+        for name in ("page/vendor", "reference")
+        for line in (PACKAGE / name / "checksums.txt").read_text().splitlines()
+    ]
+    libraries = vendored()
+    owned = [file for library in libraries for file in library.files]
+    assert sorted(owned) == sorted(file for file in sums if not file.endswith((".txt", ".md")))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {library.licence for library in libraries} | {"Apache-2.0"} == set(project["license"].split(" AND "))
+
+
+def test_the_licences_of_other_projects_are_in_the_wheel(archives: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(archives[0]) as archive:
+        names = archive.namelist()
+    kept = [name for name in names if ".dist-info/licenses/" in name and not name.endswith("/")]
+    shipped = [path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*LICENSE.txt")]
+    assert sorted(name.partition("/licenses/")[2] for name in kept) == sorted(
+        ["LICENSE", "src/holdfast/reference/swagger-ui.NOTICE.txt", *shipped]
+    )
+
+
 def test_links_become_absolute_and_others_stay() -> None:
     text = "[a](docs/a.md#b) ![c](docs/c.png) [d](https://x.example/d) [e](#e)"
     assert absolute_links(text, _URL, "v1") == (
@@ -73,13 +97,13 @@ def test_links_become_absolute_and_others_stay() -> None:
 
 def test_the_bill_of_materials_names_every_pin_with_its_hashes_and_every_vendored_library() -> None:
     lock = f"b==2.0 \\\n    --hash=sha256:{'0' * 64}\na==1.5 ; python_version < '4' \\\n    --hash=sha256:{'1' * 64}\n"
-    bill = bill_of_materials("0.2.0", lock, [("c-lib", "3.1", "MIT")])
+    bill = bill_of_materials("0.2.0", lock, [Library("c-lib", "3.1", "MIT", {"c.js": "2" * 64})])
     assert [(one["name"], one["version"], len(one.get("hashes", ()))) for one in bill["components"]] == [
         ("a", "1.5", 1),
         ("b", "2.0", 1),
         ("c-lib", "3.1", 0),
     ]
-    assert {name for name, _, _ in vendored()} >= {"markdown-it", "@highlightjs/cdn-assets"}
+    assert bill["components"][2]["components"][0]["hashes"] == [{"alg": "SHA-256", "content": "2" * 64}]
     pins = bill_of_materials("0.2.0", (ROOT / "requirements/run.txt").read_text(), [])["components"]
     assert len(pins) > 10
     assert all(one["hashes"] for one in pins)
