@@ -131,7 +131,8 @@ def text_of_past(planned: Planned, notes: Notes) -> str:
     if not shown:
         return represent_memory(planned.memory, tokens_max=room)
     facts_tokens = room - tokens_of_text(render_notes(shown, ""))
-    return render_notes(shown, ledger_of(planned.memory, tokens_max=max(facts_tokens, 0)).render())
+    facts = ledger_of(planned.memory, tokens_max=max(facts_tokens, 0), notes=shown)
+    return render_notes(shown, facts.render())
 
 
 async def summarise(
