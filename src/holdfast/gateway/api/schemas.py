@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.prices import Spent
 from holdfast.ports import Hit
-from holdfast.runtime.engine.compaction import Preview
+from holdfast.runtime.sessions.view import Preview
 from holdfast.runtime.tools.tool_runs import Approval
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Part, Usage

@@ -6,7 +6,7 @@ A message is accepted when it is on disk. From then on it is answered, even if n
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from holdfast.core.limits.settings import checked_settings
 from holdfast.core.turn.failure_messages import OUTPUT_INVALID
@@ -23,6 +23,7 @@ from holdfast.runtime.sessions.branches import Branching
 from holdfast.runtime.sessions.following import Event, Following
 from holdfast.runtime.sessions.reading import Reading
 from holdfast.runtime.sessions.transfer import forked
+from holdfast.runtime.sessions.view import Preview
 from holdfast.runtime.tools.client_tools import find_call
 from holdfast.runtime.tools.toolbox import bound_output
 from holdfast.types.messages import ToolOutcome, ToolResult
@@ -43,9 +44,6 @@ from holdfast.types.records import (
     ToolSettled,
 )
 from holdfast.types.settings import Settings
-
-if TYPE_CHECKING:
-    from holdfast.runtime.engine.compaction import Preview
 
 __all__ = ["Answer", "Event", "Session"]
 
@@ -311,7 +309,7 @@ class Session(Branching, Reading, Approving, Following):
                             pass
         raise AssertionError("a mailbox ends only by an exception")
 
-    async def preview(self, *, focus: str = "", with_model: bool = False) -> "Preview | None":
+    async def preview(self, *, focus: str = "", with_model: bool = False) -> Preview | None:
         """Return the effect that `compact` would have now; None if there is nothing to compact.
 
         Nothing is written. With `with_model` a model writes the real summary, which costs a call; the summary is
