@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m tests.run -n $(JOBS) --dist worksteal
 FRAMEWORKS := openai-agents langgraph pydantic-ai claude-sdk agent-framework strands adk llama-index
 CLIENTS := clients crewai
 # Frameworks whose models have another lane, or no conversation over the transport: docs/adapters/README.md.
-STORES_ONLY := langgraph claude-sdk adk
+STORES_ONLY := langgraph claude-sdk
 ADAPTERS := $(FRAMEWORKS) $(CLIENTS)
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)

@@ -50,7 +50,8 @@ async def talk(agent: Talking, answers: list[str], *, has_orphan: bool = False) 
 
 def test_the_frameworks_of_this_lane_are_installed() -> None:
     wanted = os.environ.get("ADAPTER_LANE", "")
-    expected = {"clients": ["langchain", "litellm", "dspy", "smolagents"]}.get(wanted, [wanted] if wanted else [])
+    lanes = {"clients": ["langchain", "litellm", "dspy", "smolagents"], "adk": ["google-genai", "adk"]}
+    expected = lanes.get(wanted, [wanted] if wanted else [])
 
     assert [name for name in INSTALLED if name in expected] == [name for name in expected if name in FRAMEWORKS]
 

@@ -227,6 +227,7 @@ AGENTS: tuple[AgentProfile, ...] = (
             "key in its /auth"
         ),
         login="A Google login speaks to its own address and cannot be redirected; an API key can.",
+        tried="0.61.0",
     ),
     AgentProfile(
         "aider",

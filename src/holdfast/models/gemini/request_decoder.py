@@ -182,8 +182,8 @@ _SSE = re.compile(r"[?&]alt=sse(?:&|$)")
 def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant: bool = False) -> DecodedRequest:
     """Decode a request body and its path with the query, or raise `MalformedRequestError`.
 
-    A call without an id gets one from its position, and a result without the id of an open call matches the oldest open
-    call of its name. A file URI becomes a line of text. Settings unknown to `Request` are dropped.
+    A call without an id gets one from its position, and a result without the id of an open call matches the first open
+    call of its name in the reply before it. A file URI becomes a line of text. Settings unknown to `Request` are dropped.
     """
     wire = read_body(body)
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
@@ -232,7 +232,7 @@ _MODEL = "model"
 
 
 class _OpenCalls:
-    """Calls without a result: the ids of each name in order, and the uses of each id.
+    """Calls without a result: the ids of each name in the newest reply in order, and the uses of each id.
 
     Messages of the model in a row are one reply: clients that read a stream keep one for each event.
     """
@@ -248,6 +248,7 @@ class _OpenCalls:
         """Begin the message at a place."""
         if is_model and not self._is_model:
             self._place, self._number = place, 0
+            self._open.clear()
         self._is_model = is_model
 
     def add(self, call_id: str | None, name: str, arguments: str) -> ToolCall:
