@@ -201,3 +201,24 @@ async def test_a_session_is_made_with_model_and_system_text_and_they_are_changed
     assert (made["model"], made["system"]) == ("sim", "Be brief.")
     assert (changed["model"], changed["system"]) == ("sim", "Be exact.")
     assert (labels["title"], labels["tags"]) == ("Made here", ["a", "b"])
+
+
+async def test_while_records_and_budgets_load_the_page_shows_bones_and_not_unknown(browsing: Browsing) -> None:
+    store = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    await write_turns(store, "telegram:42", 20)
+    async with browsing.gateway(store=store) as running:
+        page = await browsing.open(running.url)
+        records = await held(page, "**/api/sessions/telegram%3A42/records*")
+        budgets = await held(page, "**/api/sessions/telegram%3A42/budgets*")
+        await page.goto(f"{running.url}/{at('telegram:42')}")
+        await expect(page.get_by_role("meter", name="Tokens")).to_be_visible()
+        await expect(page.get_by_text("Loading the timeline…")).to_be_attached()
+        await expect(page.locator(".timeline > .bones")).to_be_visible()
+        records.set()
+        await expect(page.locator(".timeline > .bones")).to_be_hidden()
+        await page.keyboard.press("3")
+        await expect(page.get_by_text("Loading the budgets…")).to_be_attached()
+        await expect(page.get_by_text("unknown")).to_have_count(0)
+        await expect(page.get_by_role("region", name="Costs", exact=True)).to_be_hidden()
+        budgets.set()
+        await expect(page.get_by_role("region", name="Costs", exact=True)).to_contain_text("test:model")

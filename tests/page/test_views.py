@@ -242,7 +242,7 @@ async def test_everything_is_reached_by_keys_alone(browsing: Browsing) -> None:
 async def test_health_tells_of_leases_and_of_what_the_doctor_found(browsing: Browsing, tmp_path: Path) -> None:
     async with a_program(tmp_path / "store.db") as (_, url):
         page = await browsing.open(url, "#/health")
-        await expect(page.get_by_role("region", name="Nodes", exact=True)).to_contain_text("No lease holders")
+        await expect(page.get_by_role("region", name="Nodes", exact=True)).to_contain_text("No process holds a session")
         await expect(page.get_by_role("region", name="Doctor")).to_contain_text("Not run since")
         await page.get_by_role("button", name="Run the doctor").click()
         await expect(page.get_by_role("region", name="Doctor")).to_contain_text("healthy")
@@ -267,7 +267,7 @@ async def test_health_tells_of_faults_queues_and_what_was_learned(browsing: Brow
         faults = page.get_by_role("region", name="Recent faults")
         await expect(faults).to_contain_text("the provider limits the request rate (429)")
         await expect(page.get_by_role("region", name="Learned limits")).to_contain_text("test:nowhere:test:model")
-        await expect(page.get_by_role("region", name="Queues")).to_contain_text("No queued sessions")
+        await expect(page.get_by_role("region", name="Queues")).to_contain_text("No session waits for a process")
         await faults.get_by_role("link").first.click()
         await expect(page.get_by_role("feed", name="Timeline")).to_contain_text("limits the request rate")
 

@@ -2,6 +2,7 @@ import io
 import tarfile
 import tomllib
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.house.places import PACKAGE, ROOT
 from tests.release.__main__ import build, export, name_repository
 from tests.release.checks import absolute_links, changelog_problem, metadata_problems, sdist_problems, wheel_problems
 from tests.release.materials import Library, bill_of_materials, vendored
+from tests.release.prepare import dated, renamed
 
 _URL = "https://forge.example/holdfast"
 
@@ -20,7 +22,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         pytest.skip("this is no git checkout, so nothing tells which files are committed")
     place = tmp_path_factory.mktemp("release")
     export(place / "tree")
-    name_repository(place / "tree", _URL, "0.1.0")
+    name_repository(place / "tree", _URL, "9.8.7")
     return build(place / "tree", place / "dist")
 
 
@@ -86,6 +88,17 @@ def test_the_licences_of_other_projects_are_in_the_wheel(archives: tuple[Path, P
     assert sorted(name.partition("/licenses/")[2] for name in kept) == sorted(
         ["LICENSE", "src/holdfast/reference/swagger-ui.NOTICE.txt", *shipped]
     )
+
+
+def test_a_version_is_written_everywhere_and_the_changelog_gets_its_date() -> None:
+    current = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    changes = renamed(ROOT, "9.8.7")
+    assert all("9.8.7" in text and current not in text.replace("9.8.7", "") for text in changes.values())
+    assert dated("## [Unreleased]\n\n### Added\n", "0.2.0", date(2026, 11, 30)) == (
+        "## [Unreleased]\n\n## [0.2.0] - 2026-11-30\n\n### Added\n"
+    )
+    with pytest.raises(ValueError, match=r"no \[0.2.0\]"):
+        dated("## [Unreleased]\n## [0.2.0]\n", "0.2.0", date(2026, 11, 30))
 
 
 def test_links_become_absolute_and_others_stay() -> None:

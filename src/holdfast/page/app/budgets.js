@@ -7,6 +7,7 @@ import { el, fill } from "./dom.js";
 import { bytes, count, short } from "./format.js";
 import { plain } from "./plain.js";
 import { go, toSession } from "./router.js";
+import { bones } from "./skeleton.js";
 
 /** Newest records that are read first; a button reads a long session from the beginning. */
 const RECORDS_FIRST = 20_000;
@@ -28,9 +29,10 @@ export class BudgetsTab {
     this._from = 0;
     this._timer = 0;
     this._isReading = false;
-    this._chart = el("div", { class: "chart-place" });
+    this._isRead = false;
+    this._chart = el("div", { class: "chart-place" }, bones("Loading the budgets…"));
     this._legend = el("div", {});
-    this._costs = el("section", { class: "card", "aria-label": "Costs" });
+    this._costs = el("section", { class: "card", "aria-label": "Costs", hidden: true });
     this._status = el("p", { class: "faint", role: "status" });
     this._whole = el(
       "button",
@@ -94,6 +96,7 @@ export class BudgetsTab {
         this._requests.push(...page.requests);
         this._marks.push(...page.marks);
         next = page.next;
+        this._isRead = true;
         this._draw();
       }
       this._settled = this._lastSettled();
@@ -113,7 +116,7 @@ export class BudgetsTab {
 
   _draw() {
     const width = Math.floor(this._chart.clientWidth);
-    if (!width) return;
+    if (!width || !this._isRead) return;
     const newest = this._requests.at(-1)?.gauge ?? {};
     const lanes = [
       { name: "Tokens", most: newest.tokens?.limit ?? null, say: short },
@@ -130,7 +133,11 @@ export class BudgetsTab {
         }
       )
     );
-    fill(this._chart, drawChart({ lanes, points, marks: this._marks, width, open: (seq) => this._open(seq) }));
+    const isKnown = this._marks.length > 0 || points.some((point) => point.values.some((value) => value !== null));
+    // Imported answers have no sizes.
+    const none = this._requests.length ? "No request of this session has a known size." : "";
+    if (!isKnown) fill(this._chart, none ? el("p", { class: "faint" }, none) : null);
+    else fill(this._chart, drawChart({ lanes, points, marks: this._marks, width, open: (seq) => this._open(seq) }));
     fill(this._legend, legend(new Set(this._marks.map((one) => one.kind))));
     this._whole.hidden = this._from === 0;
   }
@@ -168,6 +175,7 @@ export class BudgetsTab {
         el("td", {}, sum.usd === null ? "no price" : sum.usd.toFixed(4)),
       )
     );
+    this._costs.hidden = false;
     fill(
       this._costs,
       el(

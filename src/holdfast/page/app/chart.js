@@ -13,7 +13,7 @@ const LANES = [130, 52, 52];
 const GAP = 36;
 const MARKS = 34;
 const LEFT = 8;
-const RIGHT = 64;
+const RIGHT = 72;
 const AXIS = 24;
 /** Shapes of marks, so that colour is not the only distinction. @type {Record<string, { d: string, words: string }>} */
 export const MARK_KINDS = {

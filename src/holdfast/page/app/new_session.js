@@ -17,6 +17,7 @@ export function newSession() {
 
 /** Open the dialog that changes the settings of a session. @param {import("./session_model.js").SessionModel} model */
 export async function editSession(model) {
+  if (!model.detail) await model.refresh();
   const { model: name, system } = model.detail ?? {};
   const labels = await get(at(model.key, "/labels"));
   return settingsDialog("Settings of this session", {

@@ -94,6 +94,11 @@ export class SessionModel extends EventTarget {
     this._announce("approvals");
   }
 
+  /** Whether any record is loaded. */
+  get hasRecords() {
+    return this._pages.size > 0;
+  }
+
   /** Return a record if it is loaded; `need` loads it. @param {number} seq */
   record(seq) {
     return this._pages.get(Math.floor((seq - 1) / PAGE))?.[(seq - 1) % PAGE];

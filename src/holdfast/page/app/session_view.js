@@ -80,6 +80,9 @@ export class SessionView {
       await this.model.open();
     } catch (error) {
       if (this._stop.signal.aborted) return;
+      this._isLost = true;
+      fill(this._head);
+      fill(this._gauges);
       fill(this._panel, el("p", { class: "empty", role: "alert" }, sentenceOf(error)));
     }
   }
@@ -175,7 +178,7 @@ export class SessionView {
     const listed = this._sessions.get(this.key);
     const detail = this.model.detail ?? (listed ? { ...listed, in_flight: listed.state, waiting: [] } : null);
     if (!detail) {
-      fill(this._head, bone());
+      if (!this._isLost) fill(this._head, bone());
       return;
     }
     const isAway = this.model.state === "waiting" || this.model.state === "refused";

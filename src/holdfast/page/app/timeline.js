@@ -244,7 +244,8 @@ export class Timeline {
   /** Show the empty state if there are no messages: configuration records are steps. */
   _showEmpty() {
     const { count, detail, writing } = this._model;
-    this._loading.hidden = Boolean(detail);
+    // Until the newest records are there, rows are empty lines.
+    this._loading.hidden = Boolean(detail) && (count === 0 || Boolean(writing) || this._model.hasRecords);
     let isEmpty = Boolean(detail) && this._isBrief && !writing && count <= AROUND;
     for (let seq = 1; isEmpty && seq <= count; seq += 1) {
       const logged = this._model.record(seq);
