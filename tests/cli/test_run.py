@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.cli.commands.run import make_plan, prepare
+from holdfast.errors import UsageError
 from tests.cli.agents import make_agent, provider
 from tests.cli.programs import holdfast, terminal
 
@@ -155,6 +157,26 @@ def test_an_agents_own_addresses_become_upstreams_and_its_file_stays(home: Path)
     copied = msgspec.json.decode(shown["files"]["settings.json"])
     assert copied["models"]["providers"]["local"] == {**provider_, "baseUrl": "http://127.0.0.1:PORT/v1"}
     assert files_of(home) == before
+
+
+def test_hermes_is_redirected_where_its_file_names_an_address_and_else_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    environ = {"HERMES_HOME": str(tmp_path)}
+
+    def planned(content: str) -> tuple[dict[str, str], tuple[str, ...], bool]:
+        config.write_text(content)
+        plan = make_plan(("hermes", "chat"), environ, tmp_path / "home")
+        return plan.upstreams, plan.left, "CUSTOM_BASE_URL" in prepare(plan, "http://127.0.0.1:9", tmp_path).variables
+
+    custom = "model:\n  provider: custom\n  base_url: http://127.0.0.1:8000/v1\n"
+    assert planned(custom) == ({"openai": "http://127.0.0.1:8000/v1"}, (), True)
+    assert planned("model: {provider: openrouter}\n") == ({}, ("openrouter",), False)
+    assert planned("model: {provider: openai-api}\n") == ({}, (), False)
+    config.unlink()
+    assert make_plan(("hermes",), environ, tmp_path).left == ()
+    config.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot be read"):
+        make_plan(("hermes",), environ, tmp_path)
 
 
 def test_an_agent_that_cannot_be_redirected_is_not_started(home: Path) -> None:

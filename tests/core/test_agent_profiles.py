@@ -9,8 +9,10 @@ from holdfast.core.proxy.agent_launch import (
     STORED_LOGIN,
     CodexLogin,
     Gateway,
+    HermesModel,
     Launch,
     codex_login,
+    hermes_model,
     launch,
     merged,
     own_upstreams,
@@ -145,3 +147,31 @@ def test_the_table_names_every_agent_and_what_it_is_given() -> None:
     assert "`OPENCLAW_CONFIG_PATH`" in table
     assert "flags, a temporary file" in table
     assert "`GOOGLE_GEMINI_BASE_URL`" in table
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("", HermesModel()),
+        ("model: gpt-5\nbase_url: http://elsewhere/v1\n", HermesModel()),
+        (
+            "model: {default: m, provider: custom, base_url: http://a/v1, api_key: k}\n",
+            HermesModel("custom", "http://a/v1"),
+        ),
+        (
+            "tui: {}\nmodel:\n  # mine\n\n  provider: Custom\n  base_url: 'http://a/v1/' # here\nother:\n  base_url: http://b\n",
+            HermesModel("custom", "http://a/v1"),
+        ),
+        ("model:\n  provider: anthropic\n  base_url: http://a\n", HermesModel("anthropic", "http://a")),
+    ],
+)
+def test_the_address_of_hermes_is_that_of_its_model_table_alone(config: str, expected: HermesModel) -> None:
+    assert hermes_model(config) == expected
+
+
+def test_hermes_gets_a_custom_address_only_where_its_file_names_one() -> None:
+    assert (HermesModel("", "http://a").is_custom, HermesModel("custom").is_custom) == (True, False)
+    assert not HermesModel("openrouter", "http://a").is_custom
+    with_one = Gateway("http://127.0.0.1:9", "/tmp/run", has_custom_address=True)
+    assert launch(known("hermes"), with_one).variables["CUSTOM_BASE_URL"] == "http://127.0.0.1:9/v1"
+    assert "CUSTOM_BASE_URL" not in launch(known("hermes"), GATEWAY).variables

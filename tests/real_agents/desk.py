@@ -191,7 +191,7 @@ def version(name: str) -> str:
     """Return the version that a program reports."""
     with tempfile.TemporaryDirectory() as home:
         ended = subprocess.run([name, "--version"], capture_output=True, env={**os.environ, "HOME": home}, check=False)
-    words = ended.stdout.decode().split()
+    words = [word.strip("v(),") for word in ended.stdout.decode().split()]
     return next((word for word in words if word[:1].isdigit()), "?")
 
 

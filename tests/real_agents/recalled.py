@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.real_agents.breakage import session_of
 from tests.real_agents.desk import Desk, gateway, provider, version
@@ -32,17 +33,24 @@ def fact(number: int) -> tuple[str, str]:
     return digest[:10].translate(str.maketrans("0123456789", "ghijklmnop")), digest[10:16]
 
 
+class Call(NamedTuple):
+    """A request and its answer."""
+
+    path: str
+    key: str
+    body: bytes
+    answer: bytes
+
+
 @contextmanager
-def recorded(upstream: str) -> Iterator[tuple[str, list[bytes], set[str]]]:
-    """Serve an address in front of a provider, and yield it with the bodies and the keys of all requests."""
-    bodies: list[bytes] = []
-    keys: set[str] = set()
+def recorded(upstream: str) -> Iterator[tuple[str, list[Call]]]:
+    """Serve an address in front of a provider or a gateway, and yield it with all calls so far."""
+    calls: list[Call] = []
 
     class Forward(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            bodies.append(body)
-            keys.add(self.headers["x-api-key"] or self.headers["authorization"].removeprefix("Bearer "))
+            key = self.headers["x-api-key"] or self.headers["authorization"].removeprefix("Bearer ")
             kept = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "connection"}}
             try:
                 answer = urllib.request.urlopen(urllib.request.Request(upstream + self.path, body, kept))
@@ -50,6 +58,7 @@ def recorded(upstream: str) -> Iterator[tuple[str, list[bytes], set[str]]]:
                 answer = error
             with answer:
                 told = answer.read()
+            calls.append(Call(self.path, key, body, told))
             self.send_response(answer.status)
             self.send_header("content-type", answer.headers["content-type"])
             self.send_header("content-length", str(len(told)))
@@ -62,7 +71,7 @@ def recorded(upstream: str) -> Iterator[tuple[str, list[bytes], set[str]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forward)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", bodies, keys
+        yield f"http://127.0.0.1:{server.server_address[1]}", calls
     finally:
         server.shutdown()
         server.server_close()
@@ -80,7 +89,7 @@ def asked(name: str) -> str:
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-agents-") as folder,
         provider() as base,
-        recorded(base) as (address, bodies, keys),
+        recorded(base) as (address, calls),
     ):
         desk = Desk(name, Path(folder) / "home", base)
         desk.home.mkdir()
@@ -90,8 +99,9 @@ def asked(name: str) -> str:
                 numbers = range(page * _FACTS_PER_PAGE, (page + 1) * _FACTS_PER_PAGE)
                 learned = "\n\n".join(f"remember {' = '.join(fact(one))}. {_PROSE}" for one in numbers)
                 desk.say(learned, is_first=page == 0)
-            before = len(bodies)
+            before = len(calls)
             told = desk.say(f"what is {name_asked}?")
+        bodies, keys = [one.body for one in calls], {one.key for one in calls}
         if "--show" in sys.argv:
             said = json.loads(bodies[-1])
             sys.stdout.write(json.dumps((said.get("input") or said.get("messages"))[-3:])[-4_000:] + "\n")

@@ -248,6 +248,56 @@ def docker_agent(home: Path) -> None:
     rows(home / ".cagent/session.db", tables, inserts)
 
 
+def crush(home: Path) -> None:
+    """Write the database into the home folder, which is the folder of work here."""
+    tables = """
+        CREATE TABLE sessions (id TEXT, parent_session_id TEXT, summary_message_id TEXT, updated_at INTEGER);
+        CREATE TABLE messages (id TEXT, session_id TEXT, role TEXT, parts TEXT, created_at INTEGER, model TEXT);
+        INSERT INTO sessions VALUES ('s-1', NULL, NULL, 1), ('sub', 's-1', NULL, 1);
+    """
+    call = {"id": "c-1", "name": "bash", "input": json.dumps(CALL), "finished": True}
+    said = [
+        ("user", [{"type": "text", "data": {"text": QUESTION}}]),
+        ("assistant", [{"type": "tool_call", "data": call}, {"type": "finish", "data": {"reason": "tool_use"}}]),
+        ("tool", [{"type": "tool_result", "data": {"tool_call_id": "c-1", "content": OUTPUT}}]),
+        ("assistant", [{"type": "text", "data": {"text": ANSWER}}]),
+    ]
+    insert = "INSERT INTO messages VALUES (?, 's-1', ?, ?, ?, 'm')"
+    inserts = [(insert, (f"m-{at}", role, json.dumps(parts), at)) for at, (role, parts) in enumerate(said)]
+    rows(home / ".crush" / "crush.db", tables, inserts)
+
+
+def anthropic_said() -> list[dict[str, Any]]:
+    return [
+        {"role": "user", "content": [{"type": "text", "text": QUESTION}], "ts": 1},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c-1", "name": "ls", "input": CALL}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c-1", "content": OUTPUT}]},
+        {"role": "assistant", "content": ANSWER},
+    ]
+
+
+def task(home: Path, extension: str, values: Sequence[Mapping[str, Any]], history: Mapping[str, Any]) -> Path:
+    """Write a task of an extension of VS Code."""
+    storage = home / ".config/Code/User/globalStorage" / extension
+    path = storage / "tasks/s-1/api_conversation_history.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values), "utf-8")
+    (path.parent / "history_item.json").write_text(json.dumps(history), "utf-8")
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+def cline(home: Path) -> None:
+    storage = task(home, "saoudrizwan.claude-dev", anthropic_said(), {}).parents[2]
+    (storage / "state").mkdir(exist_ok=True)
+    listed = [{"id": "s-1", "cwdOnTaskInitialization": CWD}, {"id": "s-0"}]
+    (storage / "state/taskHistory.json").write_text(json.dumps(listed), "utf-8")
+
+
+def roo(home: Path) -> None:
+    task(home, "rooveterinaryinc.roo-cline", anthropic_said(), {"id": "s-1", "workspace": CWD})
+
+
 WRITERS: dict[str, Callable[[Path], None]] = {
     "claude_code": claude_code,
     "codex": codex,
@@ -261,13 +311,18 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "hermes": hermes,
     "goose": goose,
     "docker_agent": docker_agent,
+    "crush": crush,
+    "cline": cline,
+    "roo": roo,
 }
 # Formats of lines that are repaired in place.
 LINE_FORMATS = ("claude_code", "codex", "pi", "openclaw", "qwen_code", "gemini", "copilot")
 
 
 def found(agent: str, home: Path) -> SessionRef:
-    [ref] = [one for one in format_of(agent).find(home, {}, CWD) if one.agent == agent]
+    # Crush has its sessions in the folder of work.
+    cwd = str(home) if agent == "crush" else CWD
+    [ref] = [one for one in format_of(agent).find(home, {}, cwd) if one.agent == agent]
     return ref
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 import pytest
 
 from holdfast.errors import BadInputError, RetryLaterError, UsageError
@@ -34,6 +35,7 @@ from tests.rescue.foreign import (
     lines,
     made,
     rows,
+    task,
 )
 
 WINDOW = 20_000
@@ -87,7 +89,8 @@ def test_sessions_of_all_agents_are_listed_newest_first(tmp_path: Path) -> None:
     os.utime(newest, (LONG_AGO + 1_000_000_000, LONG_AGO + 1_000_000_000))
     listed = list_sessions(tmp_path, {}, CWD)
     assert listed[0].ref.path == newest
-    assert sorted(one.ref.agent for one in listed) == sorted(WRITERS)
+    here = set(WRITERS) - {"crush"}
+    assert sorted(one.ref.agent for one in listed) == sorted(here), "Crush has its sessions in the folder of work"
     assert all(one.diagnosis is not None and one.messages == 4 for one in listed if one.ref.agent != "codex")
     assert list_sessions(tmp_path / "nothing", {}, CWD) == []
 
@@ -447,6 +450,162 @@ def test_files_without_a_place_of_their_own_are_recognised(tmp_path: Path) -> No
     inserts = [("INSERT INTO agent_messages VALUES (NULL, 's-1', ?)", (json.dumps(item),)) for item in items]
     session = read_session(find_session(str(rows(tmp_path / "agents.db", table, inserts)), tmp_path, {}, CWD))
     assert (session.ref.agent, shown(session)) == ("openai_agents", [("user", QUESTION), ("tool", OUTPUT)])
+
+
+@pytest.mark.parametrize("agent", LINE_FORMATS)
+def test_a_file_cut_off_anywhere_is_read_as_far_as_it_goes(agent: str, tmp_path: Path) -> None:
+    ref = made(agent, tmp_path)
+    content = ref.path.read_bytes()
+    last = content.rfind(b"\n", 0, len(content) - 1)
+    for end in {*range(0, len(content), 37), *range(last, len(content), 5)}:
+        ref.path.write_bytes(content[:end])
+        session = read_session(ref)
+        # Gemini's sample has an older version of its first line.
+        rest = iter([("user", "an older text"), *WHOLE])
+        assert all(one in rest for one in shown(session)), "in order, and nothing that was not said"
+        is_torn = bool(content[:end].rpartition(b"\n")[2].strip(b"}")) and content[end : end + 1] != b"\n"
+        assert bool(session.faults) or not is_torn or not session.messages
+
+
+def test_an_object_inside_a_torn_end_is_not_a_line_of_its_own() -> None:
+    torn = b'{"id": "g-1", "type": "user"}\n{"id": "g-2", "toolCalls": [{"id": "c-1", "type": "call"}'
+    assert [one.value["id"] for one in read_lines(torn).lines] == ["g-1"]
+
+
+def test_a_task_of_cline_that_was_cut_off_keeps_every_whole_message(tmp_path: Path) -> None:
+    ref = made("cline", tmp_path)
+    content = ref.path.read_bytes()
+    counts = set()
+    for end in range(1, len(content)):
+        ref.path.write_bytes(content[:end])
+        session = read_session(ref)
+        assert shown(session) == WHOLE[: len(session.messages)]
+        assert "reads as empty" in session.faults[0]
+        counts.add(len(session.messages))
+    assert counts == {0, 1, 2, 3, 4}
+    ref.path.write_bytes(b'[1, {"role": "user", "content": "x"}]')
+    assert read_session(ref).faults == ("entry 1 is not a message",)
+    ref.path.write_bytes(b"\0\0")
+    with pytest.raises(BadInputError, match="no list of messages"):
+        read_session(ref)
+
+
+def test_a_task_is_named_by_its_file_and_its_folder_says_of_which_extension(tmp_path: Path) -> None:
+    for agent in ("cline", "roo"):
+        path = made(agent, tmp_path).path
+        assert find_session(str(path), tmp_path, {}, CWD).agent == agent
+
+
+def test_roo_begins_at_its_summary_and_hides_what_a_marker_cut(tmp_path: Path) -> None:
+    values: list[dict[str, Any]] = [
+        {"role": "user", "content": "first"},
+        {"role": "assistant", "content": "In short: first.", "isSummary": True},
+        {"role": "user", "content": "hidden", "truncationParent": "t-1"},
+        {"role": "user", "content": "shown", "truncationParent": "t-gone"},
+        {"role": "user", "content": "cut here", "isTruncationMarker": True, "truncationId": "t-1"},
+    ]
+    task(tmp_path, "rooveterinaryinc.roo-cline", values, {"workspace": CWD})
+    session = read_session(found("roo", tmp_path))
+    assert [text for _, text in shown(session)] == [str(one["content"]) for one in values]
+    sent = [part.text for one in session.context for part in one.parts if isinstance(part, Text)]
+    assert sent == ["In short: first.", "shown", "cut here"]
+
+
+def test_crush_begins_at_its_summary_and_names_rows_that_cannot_be_read(tmp_path: Path) -> None:
+    ref = made("crush", tmp_path)
+    picture = {"type": "binary", "data": {"Data": base64.b64encode(b"png").decode(), "MIMEType": "image/png"}}
+    thought = {"type": "reasoning", "data": {"thinking": "hm"}}
+    added = "INSERT INTO messages VALUES (?, 's-1', ?, ?, ?, 'm')"
+    statements = [
+        (added, ("sum", "assistant", json.dumps([{"type": "text", "data": {"text": "In short."}}]), 9)),
+        (added, ("bad", "user", "[", 10)),
+        (added, ("new", "user", json.dumps([picture, thought, "x", {"type": "text", "data": 3}]), 11)),
+        ("UPDATE sessions SET summary_message_id = 'sum' WHERE id = 's-1'", ()),
+    ]
+    rows(ref.path, "", statements)
+    session = read_session(ref)
+    assert [one.role.value for one in session.context] == ["user", "user"]
+    assert [type(part).__name__ for part in session.context[1].parts] == ["Media", "Reasoning"]
+    assert (session.model, session.faults) == ("m", ("message bad cannot be read",))
+    assert session.foreign == {"part finish": 1, "part that is no object": 1, "part text": 1}
+
+
+def _checkpoint(values: dict[str, object]) -> bytes:
+    return msgspec.msgpack.encode({"v": 4, "channel_values": values})
+
+
+def _langchain(kind: str, content: object, **fields: object) -> msgspec.msgpack.Ext:
+    told = {"content": content, "type": kind, **fields}
+    return msgspec.msgpack.Ext(
+        5, msgspec.msgpack.encode(["langchain_core.messages", kind, told, "model_validate_json"])
+    )
+
+
+def test_threads_of_langgraph_are_read_with_messages_that_a_summary_removed(tmp_path: Path) -> None:
+    call = {"name": "bash", "args": CALL, "id": "c-1", "type": "tool_call"}
+    said = [
+        _langchain("human", QUESTION, id="1"),
+        _langchain("ai", "", id="2", tool_calls=[call]),
+        _langchain("tool", OUTPUT, id="3", tool_call_id="c-1", status="success"),
+        _langchain("ai", [{"type": "text", "text": ANSWER}], id="4", tool_calls=[]),
+    ]
+    table = """CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, type TEXT,
+        checkpoint BLOB);"""
+    old = {"messages": said, "step": 3, "other": [msgspec.msgpack.Ext(1, msgspec.msgpack.encode("x"))]}
+    bodies = [
+        ("", "1", "msgpack", _checkpoint({"messages": said[:1]})),
+        ("", "2", "msgpack", _checkpoint(old)),
+        ("", "3", "msgpack", _checkpoint({"messages": said[-1:]})),
+        ("sub", "4", "msgpack", _checkpoint({"messages": said[:1]})),
+        ("", "5", "msgpack", b"\xc1"),
+        ("", "6", "msgpack", msgspec.msgpack.encode([1])),
+        ("", "7", "msgpack", "text"),
+    ]
+    inserts = [("INSERT INTO checkpoints VALUES ('s-1', ?, ?, ?, ?)", body) for body in bodies]
+    path = rows(tmp_path / "graph.db", table, inserts)
+    session = read_session(find_session(str(path), tmp_path, {}, CWD))
+    assert (session.ref.agent, shown(session)) == ("langgraph", WHOLE)
+    assert [part for one in session.context for part in one.parts] == [Text(ANSWER)]
+    assert session.foreign == {"channel step": 1, "channel other": 1, "checkpoint of a subgraph": 1}
+    assert session.faults == tuple(f"checkpoint {number} cannot be read" for number in (5, 6, 7))
+    rows(path, "", [("INSERT INTO checkpoints VALUES ('s-2', '', '1', 'json', ?)", (b'{"channel_values": {}}',))])
+    with pytest.raises(UsageError, match=r"2 sessions of a known form; .* FILE#s-1"):
+        find_session(str(path), tmp_path, {}, CWD)
+    assert find_session(f"{path}#s-2", tmp_path, {}, CWD).id == "s-2"
+
+
+def test_parallel_calls_of_claude_code_on_a_side_branch_are_read_and_other_branches_are_counted(tmp_path: Path) -> None:
+    ref = made("claude_code", tmp_path)
+    values = [json.loads(line) for line in ref.path.read_text().splitlines()]
+    answer = values[2]
+    beside = {"type": "tool_use", "id": "c-2", "name": "Bash", "input": CALL}
+    call = {**answer, "uuid": "side", "parentUuid": "u-1", "message": {**answer["message"], "content": [beside]}}
+    told = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c-2", "content": "berth 18"}]}
+    result = {**values[3], "uuid": "side-2", "parentUuid": "side", "message": told}
+    left = {**values[1], "uuid": "left", "parentUuid": "u-0", "message": {"role": "user", "content": "another way"}}
+    lines(ref.path, [*values[:3], call, result, left, left, *values[3:], values[-1]])
+    session = read_session(ref)
+    calls = [part.call_id for one in session.messages for part in one.parts if isinstance(part, ToolCall)]
+    results = [part.call_id for one in session.messages for part in one.parts if isinstance(part, ToolResult)]
+    assert (calls, sorted(results)) == (["c-1", "c-2"], ["c-1", "c-2"])
+    assert session.foreign == {"mode": 1, "line of another branch": 2, "line that was written twice": 1}
+    assert diagnose(session).symptoms == ()
+
+
+def test_gemini_counts_messages_that_a_rewind_or_another_history_removed(tmp_path: Path) -> None:
+    ref = made("gemini", tmp_path)
+    whole = read_session(ref)
+    content = ref.path.read_bytes()
+    removed = []
+    changes: list[dict[str, Any]] = [{"$rewindTo": "unknown"}, {"$set": {"messages": []}}]
+    for change in changes:
+        ref.path.write_bytes(content + json.dumps(change).encode() + b"\n")
+        session = read_session(ref)
+        assert session.messages == ()
+        removed.append({name: count for name, count in session.foreign.items() if name not in whole.foreign})
+    (name, count), (other, again) = (next(iter(one.items())) for one in removed)
+    assert (name, other, count) == ("message that a rewind removed", "message that was replaced", again)
+    assert count > 0
 
 
 # --- Names and refusals ---

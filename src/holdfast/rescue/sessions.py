@@ -17,20 +17,21 @@ from holdfast.rescue.files import backup_path, check_unused, replace_file
 from holdfast.rescue.formats import (
     aider,
     claude_code,
+    cline,
     codex,
     copilot,
+    crush,
     docker_agent,
     gemini,
     goose,
     hermes,
-    openai_agents,
     openclaw,
     opencode,
-    openviking,
     pi,
     qwen_code,
 )
 from holdfast.rescue.formats.base import Compaction, ForeignSession, Line, SessionRef, read_lines
+from holdfast.rescue.formats.libraries import langgraph, openai_agents, openviking
 from holdfast.rescue.leaving import ProxiedState
 
 _HEAD_BYTES = 4 * 2**20
@@ -54,6 +55,12 @@ class Format(msgspec.Struct, frozen=True):
     cured: tuple[Trouble, ...] = ()
     # A compaction that never finished is removed, and the conversation before it is whole again.
     drops_failed_compactions: bool = False
+
+
+def _nowhere(home: Path, environ: Mapping[str, str], cwd: str) -> list[SessionRef]:
+    """Return no session: the program that uses a library chooses the place of the file."""
+    del home, environ, cwd
+    return []
 
 
 FORMATS: tuple[Format, ...] = (
@@ -129,9 +136,12 @@ FORMATS: tuple[Format, ...] = (
     Format(("goose",), ("goose",), goose.find, goose.read),
     Format(("docker_agent",), ("docker-agent", "cagent"), docker_agent.find, docker_agent.read),
     Format(("aider",), ("aider",), aider.find, aider.read),
-    Format(("openai_agents",), (), openai_agents.find, openai_agents.read),
+    Format(("crush",), ("crush",), crush.find, crush.read),
+    Format(("cline", "roo"), (), cline.find, cline.read),
+    Format(("openai_agents",), (), _nowhere, openai_agents.read),
+    Format(("langgraph",), (), _nowhere, langgraph.read),
     # Last: its lines have the least of a form of their own.
-    Format(("openviking",), (), openviking.find, openviking.read, openviking.is_one),
+    Format(("openviking",), (), _nowhere, openviking.read, openviking.is_one),
 )
 
 
@@ -192,9 +202,8 @@ def read_session(ref: SessionRef) -> ForeignSession:
 
 def find_session(name: str, home: Path, environ: Mapping[str, str], cwd: str) -> SessionRef:
     """Return the session with a path, an id or the beginning of one. Raises `UsageError` without a single match."""
-    path = Path(name).expanduser()
-    if path.is_file():
-        return _ref_of_file(path)
+    if (named := _named_file(name)) is not None:
+        return named
     refs = [ref for one in FORMATS for ref in one.find(home, environ, cwd)]
     found = [ref for ref in refs if ref.id == name] or [ref for ref in refs if ref.id.startswith(name)]
     if len(found) == 1:
@@ -204,24 +213,45 @@ def find_session(name: str, home: Path, environ: Mapping[str, str], cwd: str) ->
     raise UsageError(f"there is no file or session {name!r} for {cwd}; `holdfast rescue` lists the sessions here")
 
 
+def _named_file(name: str) -> SessionRef | None:
+    """Return the session of a path, or of `FILE#ID` in a database; None if it is neither."""
+    file, _, wanted = name.rpartition("#")
+    if Path(name).expanduser().is_file():
+        return _ref_of_file(Path(name).expanduser())
+    if file and Path(file).expanduser().is_file():
+        return _ref_in_database(Path(file).expanduser().resolve(), wanted)
+    return None
+
+
 def _ref_of_file(path: Path) -> SessionRef:
     path = path.resolve()
     known = path.stat()
     if path.name == aider.NAME:
         return aider.find(path.parent, {}, str(path.parent))[0]
+    if path.name == cline.NAME:
+        return cline.ref_of_file(path)
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     if head.startswith(_SQLITE_HEAD):
-        found = openai_agents.sessions_in(path)
-        if len(found) == 1:
-            return found[0]
-        raise UsageError(f"{path} is a database with {len(found)} sessions of a known form; name a session by its id")
+        return _ref_in_database(path)
     lines = read_lines(head).lines
     for one in FORMATS:
         if one.is_one is not None and one.is_one(lines):
             name = path.name.removesuffix(".jsonl")
             return SessionRef(one.agents[0], name, path, "", known.st_mtime, known.st_size)
     raise UsageError(f"{path} is not a session of a known agent; `holdfast import` reads the neutral format")
+
+
+def _ref_in_database(path: Path, wanted: str = "") -> SessionRef:
+    found = [*openai_agents.sessions_in(path), *langgraph.sessions_in(path)]
+    chosen = [ref for ref in found if ref.id == wanted] if wanted else found
+    if len(chosen) == 1:
+        return chosen[0]
+    # Agents have their databases at a place of their own; there the id is enough.
+    example = f", as in FILE#{found[0].id}" if found else ""
+    raise UsageError(
+        f"{path} is a database with {len(found)} sessions of a known form; name a session by its id{example}"
+    )
 
 
 def rescue_in_place(ref: SessionRef, window_tokens: int | None = None, proxied: ProxiedState | None = None) -> Repaired:

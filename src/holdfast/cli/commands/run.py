@@ -33,6 +33,7 @@ from holdfast.core.proxy.agent_launch import (
     Gateway,
     Launch,
     codex_login,
+    hermes_model,
     launch,
     merged,
     own_upstreams,
@@ -74,6 +75,8 @@ class Plan(msgspec.Struct, frozen=True):
     copied: dict[str, Any] | None
     # Providers of the agent that keep their own address.
     left: tuple[str, ...]
+    # The agent's own file names an address.
+    has_custom_address: bool = False
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -142,6 +145,8 @@ def make_plan(command: Sequence[str], environ: Mapping[str, str], home: Path) ->
         folder = Path(environ.get("CODEX_HOME") or home / ".codex")
         login = codex_login(read_json(folder / "auth.json"), _read_toml(folder / "config.toml"))
         upstreams |= {"openai": login.upstream} if login.upstream else {}
+    if agent.name == "hermes":
+        return _hermes_plan(agent, command, upstreams, Path(environ.get("HERMES_HOME") or home / ".hermes"))
     providers: dict[str, Any] = {}
     copied: dict[str, Any] | None = None
     left: tuple[str, ...] = ()
@@ -158,6 +163,20 @@ def make_plan(command: Sequence[str], environ: Mapping[str, str], home: Path) ->
                 )
             copied = merged(config, providers)
     return Plan(agent, tuple(command), upstreams, login.auth, providers, copied, left)
+
+
+def _hermes_plan(agent: AgentProfile, command: Sequence[str], upstreams: dict[str, str], folder: Path) -> Plan:
+    """Redirect the provider that the file of hermes names, if it can be; else say that it keeps its address."""
+    try:
+        model = hermes_model((folder / "config.yaml").read_text("utf-8"))
+    except FileNotFoundError:
+        model = hermes_model("")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / 'config.yaml'} cannot be read ({error}); correct it") from error
+    upstreams |= {"openai": model.base_url} if model.is_custom else {}
+    is_left = not model.is_custom and model.provider not in {"", "auto", "openai-api"}
+    left = (model.provider,) if is_left else ()
+    return Plan(agent, tuple(command), upstreams, "", {}, None, left, model.is_custom)
 
 
 def settings_path(agent: AgentProfile, environ: Mapping[str, str], home: Path) -> Path:
@@ -193,6 +212,7 @@ def prepare(plan: Plan, url: str, folder: Path) -> Launch:
         url,
         str(folder),
         is_anthropic_official=plan.upstreams.get("anthropic", _OFFICIAL_ANTHROPIC) == _OFFICIAL_ANTHROPIC,
+        has_custom_address=plan.has_custom_address,
         codex_auth=plan.codex_auth,
         providers=json.dumps(plan.providers),
     )

@@ -4,6 +4,7 @@ The user's own files are only read. Addresses that they already have become the 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ class Gateway(msgspec.Struct, frozen=True):
     folder: str
     # Whether Anthropic itself is behind it.
     is_anthropic_official: bool = True
+    # Whether the agent's own file names an address.
+    has_custom_address: bool = False
     # How the provider entry of Codex finds its credential.
     codex_auth: str = KEY_IN_ENVIRONMENT
     # The agent's providers with the gateway's addresses, as JSON.
@@ -128,7 +131,8 @@ def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 def launch(agent: AgentProfile, gateway: Gateway) -> Launch:
     """Return all that a run of this agent sets."""
     official = agent.official_variables if gateway.is_anthropic_official else ()
-    templates = [*((one.variable, one.template) for one in agent.base_urls), *agent.variables, *official]
+    custom = agent.custom_variables if gateway.has_custom_address else ()
+    templates = [*((one.variable, one.template) for one in agent.base_urls), *agent.variables, *official, *custom]
     return Launch(
         {name: gateway.fill(template) for name, template in templates},
         tuple(gateway.fill(argument) for argument in agent.arguments),
@@ -144,6 +148,30 @@ def own_upstreams(agent: AgentProfile, environ: Mapping[str, str]) -> dict[str, 
         if own and one.family not in found:
             found[one.family] = as_setting(own, one)
     return found
+
+
+class HermesModel(msgspec.Struct, frozen=True):
+    """The provider of hermes and its address, as far as its file names them."""
+
+    provider: str = ""
+    base_url: str = ""
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether CUSTOM_BASE_URL replaces the address."""
+        return self.provider in {"", "auto", "custom"} and bool(self.base_url)
+
+
+def hermes_model(config: str) -> HermesModel:
+    """Return provider and address of the table `model` in config.yaml, in block or in flow style."""
+    lines = iter(config.splitlines())
+    head = next((line.removeprefix("model:").strip() for line in lines if line.startswith("model:")), "")
+    block = takewhile(lambda line: not line.strip() or line[0] in " \t#", lines)
+    values: dict[str, str] = {}
+    for pair in head[1:].partition("}")[0].split(",") if head.startswith("{") else block:
+        name, _, value = pair.partition(":")
+        values.setdefault(name.strip(), value.partition(" #")[0].strip().strip("\"'"))
+    return HermesModel(values.get("provider", "").lower(), values.get("base_url", "").rstrip("/"))
 
 
 def as_setting(url: str, one: BaseUrl) -> str:

@@ -58,6 +58,8 @@ class AgentProfile(msgspec.Struct, frozen=True):
     # Further variables, and those only for an official provider behind the gateway.
     variables: tuple[tuple[str, str], ...] = ()
     official_variables: tuple[tuple[str, str], ...] = ()
+    # Variables only if the agent's own file names an address, which becomes the gateway's upstream.
+    custom_variables: tuple[tuple[str, str], ...] = ()
     # Arguments before the user's own.
     arguments: tuple[str, ...] = ()
     # Files in the temporary folder of a run: name, and content.
@@ -109,7 +111,7 @@ AGENTS: tuple[AgentProfile, ...] = (
             "CLAUDE_CONFIG_DIR",
         ),
         login="The subscription token is sent through the gateway to Anthropic unchanged.",
-        tried="2.1.326",
+        tried="2.1.327",
     ),
     AgentProfile(
         "codex",
@@ -249,8 +251,13 @@ AGENTS: tuple[AgentProfile, ...] = (
         "hermes",
         "chat completions",
         base_urls=(_OPENAI_V1,),
+        custom_variables=(("CUSTOM_BASE_URL", "{v1}"),),
         one_message=("chat", "-Q", "-q"),
-        login="API keys are kept. A provider in its config.yaml precedes the environment: set its base_url.",
+        login=(
+            "API keys are kept, also that in config.yaml. The providers custom and openai-api are redirected; "
+            "others, such as openrouter, keep their own address."
+        ),
+        tried="0.19.0",
     ),
     AgentProfile(
         "crush",
@@ -272,6 +279,7 @@ AGENTS: tuple[AgentProfile, ...] = (
         base_urls=(BaseUrl("OPENAI_HOST", "openai", "{root}"), BaseUrl("ANTHROPIC_HOST", "anthropic", "{root}")),
         one_message=("run", "-t"),
         login="API keys are kept.",
+        tried="1.34.0",
     ),
 )
 
@@ -304,7 +312,7 @@ def agents_table(agents: Sequence[AgentProfile] = AGENTS) -> str:
 
 def _given(agent: AgentProfile) -> str:
     names = [one.variable for one in agent.base_urls]
-    names += [name for name, _ in (*agent.variables, *agent.official_variables)]
+    names += [name for name, _ in (*agent.variables, *agent.official_variables, *agent.custom_variables)]
     names += [agent.providers.copy_variable] if agent.providers and agent.providers.copy_variable else []
     given = [f"`{name}`" for name in names]
     given += ["flags"] if agent.arguments else []

@@ -106,7 +106,7 @@ def read_lines(content: bytes) -> Lines:
         if (value := _object(piece)) is not None:
             lines.append(Line(piece, value))
             continue
-        found = list(_objects_in(piece))
+        found = list(_objects_in(piece, is_torn=at == len(pieces)))
         if found:
             lines += found
             faults.append(f"line {number} has {len(found)} objects, or a broken beginning")
@@ -130,15 +130,18 @@ def _object(piece: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _objects_in(piece: bytes) -> Iterator[Line]:
-    """Yield whole objects of a line with several, or with a broken beginning."""
+def _objects_in(piece: bytes, *, is_torn: bool) -> Iterator[Line]:
+    """Yield whole objects of a line with several, or with a broken beginning.
+
+    The end of a file without a line break is torn: an object in its last one is a part of that, not a line of its own.
+    """
     text = piece.decode(errors="replace")
     at = 0
     while 0 <= (at := text.find("{", at)) < len(text):
         try:
             found, end = _scanner.raw_decode(text, at)
         except ValueError:
-            at = text.find('{"', at + 1)
+            at = -1 if is_torn else text.find('{"', at + 1)
             if at < 0:
                 return
             continue
@@ -246,14 +249,20 @@ def blocks_of(content: object, blobs: dict[str, bytes], foreign: Counter[str]) -
 _Reader = Callable[[dict[str, Any], dict[str, bytes], "Counter[str]"], list[Part]]
 
 
-def _text(block: dict[str, Any], _blobs: dict[str, bytes], _foreign: Counter[str]) -> list[Part]:
+def _text(block: dict[str, Any], _blobs: dict[str, bytes], foreign: Counter[str]) -> list[Part]:
     text = block.get("text")
-    return [Text(text)] if isinstance(text, str) and text else []
+    if isinstance(text, str) and text:
+        return [Text(text)]
+    foreign["empty text block"] += 1
+    return []
 
 
-def _thinking(block: dict[str, Any], _blobs: dict[str, bytes], _foreign: Counter[str]) -> list[Part]:
+def _thinking(block: dict[str, Any], _blobs: dict[str, bytes], foreign: Counter[str]) -> list[Part]:
     text = block.get("thinking") or block.get("text")
-    return [Reasoning(text)] if isinstance(text, str) and text else []
+    if isinstance(text, str) and text:
+        return [Reasoning(text)]
+    foreign["empty thinking block"] += 1
+    return []
 
 
 def _call(block: dict[str, Any], _blobs: dict[str, bytes], _foreign: Counter[str]) -> list[Part]:

@@ -2,7 +2,7 @@
 
 import re
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def _tree(content: bytes) -> _Tree:
     faults = read.faults
     if dangling:
         faults = (*faults, f"{len(dangling)} messages name a parent that was never written")
-    return _Tree(read.lines, _with_side_results(path, nodes), dangling, faults)
+    return _Tree(read.lines, _with_side_branches(path, nodes), dangling, faults)
 
 
 def _parent(value: dict[str, Any], at: int, known: Mapping[str, int]) -> tuple[int | None, bool]:
@@ -99,21 +99,47 @@ def _is_node(value: dict[str, Any]) -> bool:
     return value.get("type") in _IN_CONTEXT and isinstance(value.get("uuid"), str) and not value.get("isSidechain")
 
 
-def _with_side_results(path: list[Line], nodes: list[Line]) -> list[Line]:
-    """Add results of parallel calls that are on side branches."""
+def _with_side_branches(path: list[Line], nodes: list[Line]) -> list[Line]:
+    """Add parallel calls of an answer on the path, and results of its calls, which are on side branches."""
+    calls = _side_calls(path, nodes)
+    last = {_message(line.value).get("id"): number for number, line in enumerate(path)}
+    added = _side_results([*path, *(one for found in calls.values() for one in found)], nodes)
+    result: list[Line] = []
+    for number, line in enumerate(path):
+        identity = _message(line.value).get("id")
+        beside = calls.get(str(identity), []) if last.get(identity) == number else []
+        result += [line, *beside]
+        for one in (line, *beside):
+            result += added.get(one.value["uuid"], [])
+    return result
+
+
+def _side_results(path: list[Line], nodes: list[Line]) -> dict[str, list[Line]]:
+    """Return lines with results that are not on the path, by the line on it that they follow."""
     on_path = {line.value["uuid"] for line in path}
+    answered = {call for line in path for call in _results(line.value)}
     added: dict[str, list[Line]] = {}
     for line in nodes:
         value = line.value
-        if value["uuid"] not in on_path and value.get("parentUuid") in on_path and _results(value):
+        is_new = value["uuid"] not in on_path and value.get("parentUuid") in on_path
+        if is_new and not answered.issuperset(_results(value)):
             added.setdefault(value["parentUuid"], []).append(line)
-    answered = {call for line in path for call in _results(line.value)}
-    result: list[Line] = []
-    for line in path:
-        result.append(line)
-        extras = added.get(line.value["uuid"], [])
-        result += [extra for extra in extras if not answered.issuperset(_results(extra.value))]
-    return result
+    return added
+
+
+def _side_calls(path: list[Line], nodes: list[Line]) -> dict[str, list[Line]]:
+    """Return answered calls that are not on the path, by the answer on the path that they belong to."""
+    on_path = {line.value["uuid"] for line in path}
+    answers = {_message(line.value).get("id") for line in path if line.value["type"] == "assistant"} - {None}
+    parents = {line.value.get("parentUuid") for line in nodes if _results(line.value)}
+    found: dict[str, list[Line]] = {}
+    for line in nodes:
+        value = line.value
+        if value["type"] == "assistant" and value["uuid"] not in on_path and value["uuid"] in parents:
+            identity = _message(value).get("id")
+            if identity in answers:
+                found.setdefault(str(identity), []).append(line)
+    return found
 
 
 def _results(value: dict[str, Any]) -> list[str]:
@@ -131,7 +157,7 @@ def read(ref: SessionRef) -> ForeignSession:
     """Read a session."""
     tree = _tree(ref.path.read_bytes())
     talk = Conversation(ref.id)
-    talk.foreign.update(_kind(line.value) for line in tree.lines if not _is_node(line.value))
+    talk.foreign.update(_left_out(tree))
     begin, has_summary = 0, True
     for line in tree.path:
         value = line.value
@@ -149,6 +175,18 @@ def read(ref: SessionRef) -> ForeignSession:
     model, cwd = _facts(tree.path)
     ref = msgspec.structs.replace(ref, cwd=cwd or ref.cwd)
     return ForeignSession(ref, model, messages, kept, dict(talk.foreign), tree.faults, failed)
+
+
+def _left_out(tree: _Tree) -> Iterator[str]:
+    """Yield the kinds of the lines that are not on the path."""
+    known = {line.value["uuid"]: id(line) for line in tree.path}
+    for line in tree.lines:
+        if not _is_node(line.value):
+            yield _kind(line.value)
+        elif line.value["uuid"] not in known:
+            yield "line of another branch"
+        elif known[line.value["uuid"]] != id(line):
+            yield "line that was written twice"
 
 
 def _kind(value: dict[str, Any]) -> str:

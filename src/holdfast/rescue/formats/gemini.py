@@ -53,17 +53,24 @@ def _history(lines: list[Line], talk: Conversation) -> dict[str, dict[str, Any]]
         value = line.value
         if isinstance(change := value.get("$set"), dict):
             if isinstance(change.get("messages"), list):
-                found = {str(one["id"]): one for one in change["messages"] if isinstance(one, dict) and "id" in one}
+                before, found = found, _by_id(change["messages"])
+                talk.foreign["message that was replaced"] += len(before.keys() - found.keys())
             talk.foreign["change of settings"] += "messages" not in change
         elif "$rewindTo" in value:
             names = list(found)
             at = names.index(value["$rewindTo"]) if value["$rewindTo"] in found else 0
+            talk.foreign["message that a rewind removed"] += len(names) - at
             found = {name: found[name] for name in names[:at]}
         elif isinstance(value.get("id"), str) and "type" in value:
             found[value["id"]] = value
         else:
             talk.foreign["header"] += 1
+    talk.foreign = +talk.foreign
     return found
+
+
+def _by_id(messages: list[Any]) -> dict[str, dict[str, Any]]:
+    return {str(one["id"]): one for one in messages if isinstance(one, dict) and "id" in one}
 
 
 def read(ref: SessionRef) -> ForeignSession:

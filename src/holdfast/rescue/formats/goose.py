@@ -54,6 +54,8 @@ def _add(talk: Conversation, role: str, blocks: object, at: object) -> None:
     for block in blocks if isinstance(blocks, list) else []:
         if isinstance(block, dict):
             _add_block(talk, block, said, results, blobs)
+        else:
+            talk.foreign["content that is no block"] += 1
     if said or not results:
         talk.add(NeutralRole.ASSISTANT if role == "assistant" else NeutralRole.USER, said, blobs, at)
     if results:

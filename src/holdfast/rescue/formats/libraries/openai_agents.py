@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import apsw
@@ -15,18 +14,17 @@ from holdfast.rescue.formats.opencode import open_rows
 AGENT = "openai_agents"
 
 
-def find(home: Path, environ: Mapping[str, str], cwd: str) -> list[SessionRef]:
-    """Return no session: the program that uses the library chooses the file."""
-    del home, environ, cwd
-    return []
-
-
 def sessions_in(path: Path) -> list[SessionRef]:
     """Return the sessions of a file; none if it is another database."""
+    return named_in(path, AGENT, "SELECT DISTINCT session_id FROM agent_messages ORDER BY id")
+
+
+def named_in(path: Path, agent: str, query: str) -> list[SessionRef]:
+    """Return the sessions whose ids a query finds; none if the database has no such table."""
     stat = path.stat()
     with contextlib.suppress(apsw.Error), contextlib.closing(open_rows(path)) as rows:
-        names = [str(key) for (key,) in rows.execute("SELECT DISTINCT session_id FROM agent_messages ORDER BY id")]
-        return [SessionRef(AGENT, name, path, "", stat.st_mtime, stat.st_size) for name in names]
+        names = [str(key) for (key,) in rows.execute(query)]
+        return [SessionRef(agent, name, path, "", stat.st_mtime, stat.st_size) for name in names]
     return []
 
 

@@ -3,20 +3,11 @@
 An archive without `.done` was interrupted; its messages are read all the same, because nothing else has them.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from holdfast.rescue.formats.base import Conversation, ForeignSession, Line, SessionRef, blocks_of, read_lines
 from holdfast.rescue.formats.hermes import add_chat_message
 from holdfast.rescue.neutral import NeutralRole
 
 AGENT = "openviking"
-
-
-def find(home: Path, environ: Mapping[str, str], cwd: str) -> list[SessionRef]:
-    """Return no session: OpenViking has no folder of its own on a machine; name the file."""
-    del home, environ, cwd
-    return []
 
 
 def is_one(lines: list[Line]) -> bool:
