@@ -115,6 +115,12 @@ def test_an_ordinal_chooses_an_option_only_where_it_stands_for_one(answer: str, 
     assert found.question.startswith(option or "Would you like me")
 
 
+def test_of_several_lists_the_last_one_is_put_to_choice() -> None:
+    proposal = "1. It reads\n2. It writes\n\nWays to mend it:\n1. Lock it\n2. Copy it\nWhich one shall I take?"
+    (found,) = remember([answered(1, proposal), said(2, "let's do 2")]).agreements
+    assert found.question.startswith("2. Copy it (Which one shall I take?")
+
+
 def test_an_option_alone_is_the_question() -> None:
     (found,) = remember([answered(1, "2. Go on"), said(2, "2")]).agreements
     assert found.question == "2. Go on"
@@ -126,7 +132,16 @@ def test_a_question_back_is_no_answer() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "label"),
-    [("yes", "agreed"), ("no, leave it", "answered"), ("8080, as before", "agreed"), ("on port 80", "answered")],
+    [
+        ("yes", "agreed"),
+        ("no, leave it", "answered"),
+        ("8080, as before", "agreed"),
+        ("on port 80", "answered"),
+        ("a", "agreed"),
+        ("b) the other", "agreed"),
+        ("a port above 80", "answered"),
+        ("let's not choose", "answered"),
+    ],
 )
 def test_only_a_consent_is_told_as_agreed(answer: str, label: str) -> None:
     told = digest_text([answered(1, "Which port shall I take?"), said(2, answer)], tokens_max=1_000)

@@ -81,6 +81,8 @@ def test_the_goal_is_the_first_message_that_says_something() -> None:
         ("I could always say something about it.", False),
         ("The handler was never called.", False),
         ("It will always happen.", False),
+        ("To suppress this warning in future sessions, run:", False),
+        ("Alternatively, add a comment for those who need it in future.", False),
         ("It was never called, so never ask for it again.", True),
     ],
 )

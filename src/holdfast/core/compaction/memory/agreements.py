@@ -25,12 +25,12 @@ _PROPOSES = re.compile(
     re.IGNORECASE,
 )
 _ASKS_BACK = re.compile(r"[?？؟]\W*$")  # noqa: RUF001 - question marks of other scripts
-_REFUSES = re.compile(r"\W*(?:no|nope|not|neither|skip|nein|non|нет)\b", re.IGNORECASE)
+_REFUSES = re.compile(r"\W*(?:no|nope|not|let'?s not|neither|skip|nein|non|нет)\b", re.IGNORECASE)
 _AGREES = re.compile(
     r"\W*(?:y|yes|yep|yeah|yup|ok|okay|sure|perfect|great|good|cool|nice|fine|correct|right|agreed|exactly|"
     r"please(?: do)?|go(?: ahead| for it| on)?|do (?:it|that|so|both|all)|sounds good|looks good|lgtm|let'?s|"
     r"option \w+|(?:the )?(?:first|second|third|last|latter|former)|both|all|neither|no|nope|not|skip|continue|proceed|"
-    r"\d+|[a-d]|ja|nein|gern|genau|oui|non|d'accord|sí|si|claro|vale|да|нет|好|はい|네)(?:\b|$)",
+    r"\d+|[a-d](?=\s*(?:[.,:;!)]|$))|ja|nein|gern|genau|oui|non|d'accord|sí|si|claro|vale|да|нет|好|はい|네)(?:\b|$)",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(
@@ -162,9 +162,10 @@ def _option(text: str, answer: str) -> str:
     mark = _ORDINALS[(ordinal["named"] or ordinal["leading"]).lower()] if ordinal else choice[1] if choice else ""
     if not mark:
         return ""
-    line = re.search(
-        rf"^[ \t#*-]*(?:option |variant )?{re.escape(mark)}[.):\]]?[*_ \t.:)-]+(\S[^\n]*)$",
+    lines = re.findall(
+        rf"^[ \t#*-]*(?:option |variant )?{re.escape(mark)}[.):\]]?[*_ \t.:)-]+\S[^\n]*$",
         text,
         re.MULTILINE | re.IGNORECASE,
     )
-    return line[0].strip(" \t#*-") if line else ""
+    # Of several lists the last one is put to choice.
+    return str(lines[-1]).strip(" \t#*-") if lines else ""

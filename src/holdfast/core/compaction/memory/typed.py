@@ -64,6 +64,8 @@ _TELLING = re.compile(
 _TELLING_CHARS = 24
 _PROHIBITION = re.compile(r"(?:[Pp]lease |[Aa]nd |[Bb]ut )?(?:[Dd]on'?t|[Dd]o not|[Ss]top|[Nn]o longer)\s+[a-z]+")
 _RULE_CHARS_MAX = 240
+# A sentence that offers a choice, as reviews do, holds for its occasion.
+_OFFERS = re.compile(r"\W*(?:alternatively|optionally|otherwise)\b", re.IGNORECASE)
 RULES_MAX = 40
 _WORD = re.compile(r"[^\W_]{2,}")
 _SMALL = frozenset(
@@ -194,7 +196,7 @@ def typed_sentences(text: str) -> Iterator[tuple[int, str, bool]]:
 
 def is_standing(sentence: str) -> bool:
     """Return whether a typed sentence is a standing instruction."""
-    if len(sentence) > _RULE_CHARS_MAX or sentence.endswith("?"):
+    if len(sentence) > _RULE_CHARS_MAX or sentence.endswith(("?", ":")) or _OFFERS.match(sentence):
         return False
     if _PROHIBITION.match(sentence) is not None:
         return True
