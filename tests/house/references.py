@@ -149,6 +149,11 @@ def _fields(kind: type[msgspec.Struct]) -> Iterator[str]:
     yield ""
 
 
+_PORT = "PORTS_MODEL"
+# All fields at their defaults, which the table of the class has.
+_DEFAULT_SETTINGS = re.compile(r"Settings\(temperature=None.*?extra=\{\}\)")
+
+
 def _default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory
     if isinstance(value, msgspec.Struct):
@@ -167,7 +172,10 @@ def _signature(name: str, function: object) -> str:
 
 
 def _plain(text: str) -> str:
-    return _ADDRESS.sub("", _ROOM.sub("", text)).replace("NoneType", "None").replace("~", "")
+    # Two public names are `Model`: what users configure, and the port that they implement.
+    text = _DEFAULT_SETTINGS.sub("Settings()", text.replace("holdfast.ports.model.Model", _PORT))
+    drawn = _ADDRESS.sub("", _ROOM.sub("", text)).replace("NoneType", "None").replace("~", "")
+    return drawn.replace(_PORT, "ports.Model")
 
 
 def _doc(found: object) -> str:

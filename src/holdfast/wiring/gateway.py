@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import UsageError
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.sessions.client import Client
 from holdfast.types.records import Logged
-from holdfast.wiring.library import LiveModels, ModelList, Tuning, model_overrides, owner_name
+from holdfast.wiring.library import AnyModel, LiveModels, ModelList, Tuning, model_overrides, owner_name
 from holdfast.wiring.library import open as open_client
 from holdfast.wiring.reload import Reloader, RunningParts
 from holdfast.wiring.stores import MEMORY, is_server, made_store_path
@@ -98,7 +98,8 @@ async def open_gateway(settings: "Settings", reloader: Reloader | None = None) -
         observers.append(observe_turns)
     async with open_client(
         settings.store or None,
-        model=models,
+        # Not for users of `open`, so its signature does not have it.
+        model=cast("AnyModel", models),
         system=settings.system,
         archive=settings.archive or None,
         tuning=_tuning(settings, _each(observers)),

@@ -90,7 +90,7 @@ def model_overrides(path: str = "") -> "Overrides":
 async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; all arguments are optional
     store: str | Path | Log | None = None,
     *,
-    model: "AnyModel | Sequence[AnyModel] | LiveModels" = "sim",
+    model: AnyModel | Sequence[AnyModel] = "sim",
     settings: Settings = NO_SETTINGS,
     system: str | Callable[[], str] = "",
     tools: Sequence[Tool | Callable[..., object]] = (),
@@ -128,7 +128,9 @@ async def open(  # noqa: A001, PLR0913 - `holdfast.open()` is the public name; a
     its scope, such as its user. Turns that a crash left unfinished resume at once.
     """
     tuning = tuning or Tuning()
-    model_list = model if isinstance(model, LiveModels) else ModelList(model, base_url, settings=settings)
+    # A gateway gives models that a reload replaces.
+    given: object = model
+    model_list = given if isinstance(given, LiveModels) else ModelList(model, base_url, settings=settings)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(model_list.close)
         records, content, opened_archive = _open_parts(store, blobs, archive, tuning)

@@ -224,7 +224,8 @@ class Supervisor:
 
     def _watch_for_answer(self, session: str, seq: int) -> None:
         """Wake a session at its next record, which another process may write: a gateway, a terminal."""
-        if session not in self._answer_watches and len(self._answer_watches) < _ANSWER_WATCHES_MAX:
+        has_room = len(self._answer_watches) < _ANSWER_WATCHES_MAX and not self._is_stopping
+        if has_room and session not in self._answer_watches:
             watch = asyncio.create_task(self._wake_at_record(session, seq), name=f"approval {session}")
             self._answer_watches[session] = watch
 
@@ -233,6 +234,9 @@ class Supervisor:
             async with aclosing(self._engine.store.feed(session, after=seq)) as feed:
                 async for _ in feed:
                     break
+        except HoldfastError as error:
+            # The scan finds the answer.
+            log.warning("watch for an answer failed", extra={"session": session, "code": error.code})
         finally:
             del self._answer_watches[session]
         self.wake(session)
