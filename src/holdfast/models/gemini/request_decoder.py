@@ -183,7 +183,8 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
     """Decode a request body and its path with the query, or raise `MalformedRequestError`.
 
     A call without an id gets one from its position, and a result without the id of an open call matches the first open
-    call of its name in the reply before it. A file URI becomes a line of text. Settings unknown to `Request` are dropped.
+    call of its name in the reply before it. A file URI becomes a line of text. Settings unknown to `Request` are
+    dropped.
     """
     wire = read_body(body)
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
