@@ -37,19 +37,17 @@ if TYPE_CHECKING:
         SessionPage,
         TextDelta,
     )
-    from holdfast.runtime.engine.compaction import Preview
     from holdfast.runtime.engine.live import LiveDelta
     from holdfast.runtime.memory.notes import Memory, Note
     from holdfast.runtime.sessions.answers import Answer, OutputAnswer
     from holdfast.runtime.sessions.appending import Appended, Draft, StoredMessage, session_key
     from holdfast.runtime.sessions.branches import Branch
     from holdfast.runtime.sessions.client import Client
-    from holdfast.runtime.sessions.context import Context
     from holdfast.runtime.sessions.delete import Deleted, DeletedAll
     from holdfast.runtime.sessions.labels import Labels
     from holdfast.runtime.sessions.session import Event, Session
     from holdfast.runtime.sessions.transfer import Copied
-    from holdfast.runtime.sessions.view import View
+    from holdfast.runtime.sessions.view import Context, Preview, View
     from holdfast.runtime.subagents import Agent
     from holdfast.runtime.tools.function_tool import tool
     from holdfast.runtime.tools.mcp_server import MCPServer
@@ -89,7 +87,7 @@ _HOMES = {
     "Event": "runtime.sessions.session",
     "Classification": "core.faults.public",
     "Client": "runtime.sessions.client",
-    "Context": "runtime.sessions.context",
+    "Context": "runtime.sessions.view",
     "HoldfastError": "errors",
     "Labels": "runtime.sessions.labels",
     "LargeText": "types.messages",
@@ -104,7 +102,7 @@ _HOMES = {
     "Note": "runtime.memory.notes",
     "OperatorError": "errors",
     "OutputAnswer": "runtime.sessions.answers",
-    "Preview": "runtime.engine.compaction",
+    "Preview": "runtime.sessions.view",
     "ReasoningDelta": "ports",
     "RetryLaterError": "errors",
     "Session": "runtime.sessions.session",

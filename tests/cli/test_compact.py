@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from holdfast import wiring
 from holdfast.cli import command_line
 from holdfast.core.limits.bounds import Bounds
-from holdfast.runtime.engine.compaction import Preview
+from holdfast.runtime.sessions.view import Preview
 from tests.cli.programs import holdfast
 from tests.cli.test_commands import invoked
 from tests.runtime.test_rollover import ONE_MORE, Narrow, pin_all_that_fits

@@ -153,8 +153,11 @@ SPOKEN: Mapping[str, tuple[str, ...]] = {
     "digest": ("{transcript}",),
     "estimate": ("{transcript}",),
 }
-# Those that take long or need another home folder have tests of their own.
+# Those that take long, or need another home folder or a waiting call, have tests of their own.
 SPOKEN_ELSEWHERE = {
+    "approvals",
+    "approve",
+    "deny",
     "delete",
     "demo",
     "crashlab",

@@ -1,6 +1,7 @@
 """Answers in Markdown: what stays, what is drawn anew, and that no text can steer the terminal."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -115,11 +116,32 @@ def test_an_aside_stands_between_what_was_written_and_what_follows() -> None:
     output = MarkdownOutput(strip)
 
     output.write("let me look")
+    output.finish()
     output.print_note("running look_up …")
     output.write("found it")
     output.finish()
 
     assert plain(strip.stays) == "let me look\nrunning look_up …\nfound it\n"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        (("Done.\n\nNext.\n\nThe har", "bour is Kiel."), "Done.\nqueued\nNext.\nThe harbour is Kiel.\n"),
+        (("```\nlet har", "bour = 1\n```"), "queued\n let harbour = 1\n"),
+        (("- one\n- tw", "o\n- three"), "queued\n • one\n • two\n • three\n"),
+    ],
+)
+def test_a_note_never_lands_inside_a_word_or_a_block_that_is_being_written(pieces: Sequence[str], whole: str) -> None:
+    strip = LiveArea()
+    output = MarkdownOutput(strip)
+    output.write(pieces[0])
+    output.print_note("queued")
+    assert "queued" in plain(strip.stays), "it does not wait for the model"
+    output.write(pieces[1])
+    output.finish()
+
+    assert re.sub("\n{2,}", "\n", plain(strip.stays)) == whole
 
 
 def test_an_answer_that_broke_off_is_marked_and_told_anew() -> None:

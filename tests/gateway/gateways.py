@@ -295,16 +295,18 @@ async def a_gateway(  # noqa: PLR0913 - a test names the one or two parts that i
 
 
 @asynccontextmanager
-async def a_gateway_on(hold: Client) -> AsyncGenerator[GatewayClient]:
-    """Run a gateway beside whatever else uses an open store, and yield somebody who needs no key."""
+async def a_gateway_on(hold: Client, keys: KeyFile | None = None) -> AsyncGenerator[GatewayClient]:
+    """Run a gateway beside whatever else uses an open store, and yield somebody without a key."""
     bounds = GatewayBounds()
     async with AsyncExitStack() as stack:
         uploads = Uploads(bounds, SystemClock())
         stack.callback(uploads.close)
         state = AppState(
-            hold, bounds, ("sim",), None, Streams(bounds), uploads, watches=SessionWatches(), faults=Faults()
+            hold, bounds, ("sim",), keys, Streams(bounds), uploads, watches=SessionWatches(), faults=Faults()
         )
         stack.push_async_callback(state.checks.close)
-        url = await stack.enter_async_context(serve_gateway(Gateway(state, metrics=Metrics(), needs_keys=False)))
+        url = await stack.enter_async_context(
+            serve_gateway(Gateway(state, metrics=Metrics(), needs_keys=keys is not None))
+        )
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         yield GatewayClient(await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout)), url)

@@ -211,6 +211,7 @@ NAMES_ALLOWED: Mapping[tuple[str, str], str] = {
     ("adapters", "pop_item"): "the method of a session of the Agents SDK",
     ("http", "handle_request"): "the method of a transport of httpx",
     ("http", "handle_async_request"): "the method of a transport of httpx",
+    ("runtime.tools.mcp_http", "handle_async_request"): "the method of a transport of httpx",
 }
 
 # Rooms that speak other people's languages: there a "block" is what the provider calls a block.

@@ -27,3 +27,17 @@ def test_importing_the_package_loads_nothing_that_takes_time() -> None:
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert run.stdout.strip() == "[]"
+
+
+def test_loading_every_public_name_loads_no_server_no_provider_and_no_summaries() -> None:
+    """They take longer than all public names together, and a program that sends one message needs few of them."""
+    program = (
+        "import sys, holdfast; [getattr(holdfast, name) for name in holdfast.__all__]; print(*sorted(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = run.stdout.split()
+
+    heavy = {"aiohttp", "apsw", "click", "httpx", "jsonschema", "mcp", "PIL", "prompt_toolkit", "psycopg", "pydantic"}
+    ours = {"holdfast.runtime.engine.compaction", "holdfast.core.compaction.digest", "holdfast.gateway.http.app"}
+    assert sorted((heavy | ours | {"rich", "starlette", "yarl"}) & set(loaded)) == []
+    assert len(loaded) < 340, "each module takes time; import late what few programs need"

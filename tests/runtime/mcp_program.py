@@ -1,4 +1,4 @@
-"""An MCP server over standard input and output, for tests. Its argument is a folder for its effects."""
+"""An MCP server for tests, over standard input and output, or with a port over HTTP. It notes effects in a folder."""
 
 import base64
 import os
@@ -54,4 +54,8 @@ def harbour_log() -> str:
 
 
 if __name__ == "__main__":
-    server.run()
+    if len(sys.argv) > 2:
+        server.settings.host, server.settings.port = "127.0.0.1", int(sys.argv[2])
+        server.run("streamable-http")
+    else:
+        server.run()

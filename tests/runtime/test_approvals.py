@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError
+from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.sessions.session import Session
 from holdfast.stores.memory import MemoryStore
@@ -235,3 +236,38 @@ async def test_an_approval_survives_a_crash_before_and_after_each_write(
             isinstance(one.record, ToolSettled) and one.record.result.outcome is ToolOutcome.UNKNOWN for one in records
         )
         assert world.effects in ([["pay 5"], []] if unknown else [["pay 5"]] if is_approved else [[]]), f"died {point}"
+
+
+@pytest.mark.parametrize(("approves", "says_last"), [(True, "paid"), (False, "Not run")])
+async def test_an_answer_from_a_process_without_the_tool_leaves_the_call_to_one_that_has_it(
+    *, approves: bool, says_last: str
+) -> None:
+    effects: list[str] = []
+    store = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    models = [FunctionModel(respond), FunctionModel(respond)]
+    owner = an_engine(models[0], tools=tools(effects.append), store=store)
+    without = an_engine(models[1], store=store)
+    async with a_hold(owner, owner="one") as client, a_hold(without, owner="two") as other:
+        chat, elsewhere = await client.session("a"), await other.session("a")
+        turn = await chat.post("pay")
+        request = (await asked(chat)).request
+        assert await (elsewhere.approve(request) if approves else elsewhere.deny(request))
+        assert says_last in (await elsewhere.wait(turn)).text
+    assert effects == (["pay 5"] if approves else [])
+    assert models[1].requests == [], "a process without the tool does not continue the turn"
+
+
+async def test_a_call_that_no_process_can_run_ends_when_the_approval_would_have() -> None:
+    clock, bounds = ManualClock(), Bounds(approval_seconds_max=600.0)
+    store = MemoryStore(clock=clock, bounds=bounds)
+    model = FunctionModel(respond)
+    async with a_hold(an_engine(model, tools=tools(print), store=store, clock=clock, bounds=bounds)) as client:
+        turn = await (await client.session("a")).post("pay")
+        request = (await asked(await client.session("a"))).request
+    async with a_hold(an_engine(model, store=store, clock=clock, bounds=bounds)) as other:
+        chat = await other.session("a")
+        assert await chat.approve(request)
+        await at_rest(other)
+        assert (await chat.state()).number == turn, "it waits for a process that has the tool"
+        clock.advance(601.0)
+        assert "there is no tool named" in (await chat.wait(turn)).text

@@ -1,9 +1,16 @@
 """MCP servers as a source of tools, with a real server in a process of its own."""
 
+import asyncio
+import socket
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 import holdfast
 from holdfast.errors import OperatorError, UsageError
@@ -64,6 +71,81 @@ async def test_a_resource_is_listed_and_read_and_a_long_one_can_be_recalled(tmp_
         assert page.text.startswith("berth 17 is free")
         await chat.send('call box_read_resource {"uri": "note://none"}')
         assert (await records_of(chat, ToolSettled))[-1].result.outcome is ToolOutcome.FAILED
+
+
+# --- Over HTTP ---
+
+
+@contextmanager
+def a_program_at(folder: Path, port: int) -> Iterator[None]:
+    """Run the server over HTTP until the end of the block, then kill it."""
+    with (folder / "log.txt").open("ab") as log:
+        program = subprocess.Popen([sys.executable, "-W", "ignore", PROGRAM, folder, str(port)], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 60.0
+        while not _listens(port):
+            assert program.poll() is None, (folder / "log.txt").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield
+    finally:
+        program.kill()
+        program.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def a_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_over_http_calls_run_at_most_once_and_a_restarted_server_is_used_again(tmp_path: Path) -> None:
+    port = a_free_port()
+    with ExitStack() as first:
+        first.enter_context(a_program_at(tmp_path, port))
+        server = MCPServer.http("box", f"http://127.0.0.1:{port}/mcp", headers={"x-tenant": "a"})
+        async with holdfast.open(tmp_path / "s.db", mcp=[server]) as client:
+            chat = await client.session("a")
+            assert (await chat.send('call box_add {"first": 2, "second": 40}')).text.endswith("sum = 42")
+            await chat.send('call box_read_resource {"uri": "note://log"}')
+            (original,) = (await records_of(chat, ToolSettled))[-1].result.originals
+            assert (await chat.recall(blob=original.sha256[:12])).text.startswith("berth 17 is free")
+            assert "outcome unknown" in (await chat.send("call box_die")).text
+            first.close()
+            down = await chat.send('call box_add {"first": 1, "second": 1}')
+            assert "the call was not made: MCP server box: the server cannot be reached" in down.text
+            for _ in range(2):
+                # The second server does not know the session of the first, and the third not that of the second.
+                with a_program_at(tmp_path, port):
+                    assert (await chat.send('call box_add {"first": 1, "second": 1}')).text.endswith("sum = 2")
+                    both = [(await client.session(key)).send("call box_picture") for key in ("b", "c")]
+                    await asyncio.gather(*both)
+    assert effects(tmp_path) == ["add", "die", "add", "add"], "no call ran twice"
+
+
+async def test_a_server_that_refuses_requests_is_told_with_its_status(tmp_path: Path) -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        return web.Response(status=int(request.match_info["status"]))
+
+    app = web.Application()
+    app.router.add_post("/{status}/mcp", refuse)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        for status in (401, 404, 503):
+            server = MCPServer.http("box", f"http://127.0.0.1:{runner.addresses[0][1]}/{status}/mcp")
+            with pytest.raises(OperatorError, match=f"could not be opened: McpError: HTTP {status}"):
+                async with holdfast.open(tmp_path / "s.db", mcp=[server]):
+                    pass
+    finally:
+        await runner.cleanup()
 
 
 async def test_only_the_chosen_tools_are_offered_and_each_call_may_need_an_approval(tmp_path: Path) -> None:

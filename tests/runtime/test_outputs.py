@@ -258,3 +258,73 @@ async def test_a_typed_message_survives_a_crash_before_and_after_each_write(capl
             chat = await client.session("a")
             assert (await chat.wait(1, output=Port)).output == Port("Kiel", 12), f"died {point}"
             assert len(await records_of(chat, OutputRefused)) == 1, f"died {point}"
+
+
+# --- JSON Schemas in place of types ---
+
+PORT = {
+    "title": "A port!",
+    "type": "object",
+    "properties": {"harbour": {"type": "string"}, "depth": {"type": "integer"}},
+    "required": ["harbour", "depth"],
+}
+
+
+@pytest.mark.parametrize("model", [f"sim:{dialect}" for dialect in sorted(DIALECTS)])
+async def test_a_json_schema_gives_a_plain_value_in_every_dialect(model: str) -> None:
+    async with holdfast.open(":memory:", model=model) as client:
+        chat = await client.session("a")
+        answer = await chat.send("harbour = Kiel, depth = 12", output=PORT)
+        assert answer.output == {"harbour": "Kiel", "depth": 12}
+        (admitted,) = await records_of(chat, InputAdmitted)
+    assert admitted.output == OutputSpec("A_port", json.dumps(PORT))
+
+
+async def test_an_answer_that_differs_from_its_schema_is_repaired() -> None:
+    model = ScriptedModel(['{"harbour": "Kiel"}', '{"harbour": "Kiel", "depth": NaN}', GOOD])
+    async with a_hold(an_engine(model)) as client:
+        answer = await (await client.session("a")).send("where?", output=PORT)
+        assert answer.output == {"harbour": "Kiel", "depth": 12}
+    shown = [text_of(message.parts) for message in model.requests[2].messages]
+    assert "'depth' is a required property" in shown[2]
+    assert "NaN is not JSON" in shown[4]
+
+
+DEEP: dict[str, Any] = {"type": "object"}
+for _ in range(400):
+    DEEP = {"type": "object", "properties": {"a": DEEP}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ({}, 'must be of type "object"'),
+        ({"type": "array"}, 'must be of type "object"'),
+        ({"type": "object", "properties": 5}, r"not a valid JSON Schema at \$.properties: 5 is not of type 'object'"),
+        ({"type": "object", "$ref": "https://example.com/port.json"}, r"put that into \$defs"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}, "which it does not have"),
+        ({"type": "object", "patternProperties": {"^(a+)+$": {}}}, "patternProperties, which is not supported"),
+        ({"type": "object", "description": "x" * 70_000}, "the maximum is"),
+        ({"type": "object", "default": float("nan")}, "the schema is not JSON"),
+        ({"type": "object", "default": object()}, "the schema is not JSON"),
+        (DEEP, "nested too deep"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused_with_the_reason(schema: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(holdfast.BadInputError, match=sentence):
+        output_type(schema, bytes_max=Bounds().output_schema_bytes_max)
+
+
+def test_checking_by_a_schema_is_bounded_and_runs_no_regular_expression() -> None:
+    doubling = {f"d{number}": {"allOf": [{"$ref": f"#/$defs/d{number + 1}"}] * 2} for number in range(40)}
+    schema = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**doubling, "d40": {"type": "object"}}}
+    checks = OutputChecks()
+    assert "takes more than 100,000 steps" in checks.problem(OutputSpec("a", json.dumps(schema)), "{}")
+    slow = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    assert not checks.problem(OutputSpec("a", json.dumps(slow)), json.dumps({"a": "a" * 60 + "!"}))
+    unique = {"type": "object", "properties": {"a": {"uniqueItems": True}}}
+    spec = OutputSpec("a", json.dumps(unique))
+    assert "non-unique elements" in checks.problem(spec, json.dumps({"a": [{"b": 1}, {"b": 1}]}))
+    assert not checks.problem(spec, json.dumps({"a": [{"b": number} for number in range(30_000)]}))
+    missing = OutputSpec("a", json.dumps({"type": "object", "$ref": "#/$defs/none"}))
+    assert "something that it does not have" in checks.problem(missing, "{}")

@@ -72,6 +72,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("holdfast memory user:42 --add 'Prefers tea.'", ""),
             ("holdfast memory user:42 tea", "search"),
         ),
+        "approvals": (("holdfast approvals", "of all sessions"), ("holdfast approvals telegram:42 --json", "")),
+        "approve": (("holdfast approve telegram:42", "the only one that waits"),),
+        "deny": (("holdfast deny telegram:42 9 --note 'at most 100'", "request 9, with a reason"),),
         "delete": (("holdfast delete telegram:42 --yes", ""),),
         "version": (("holdfast version --json", ""),),
         "show": (

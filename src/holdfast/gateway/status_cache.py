@@ -180,12 +180,24 @@ def describe(turn: Turn, *, follows_client: bool = False) -> tuple[str, str]:
             return "tools", _describe_tools(turn) + queued
         case InFlight.RUNG if turn.climbing is not None:
             return "rung", RUNGS[turn.climbing] + queued
-        case InFlight.READY if asked := [one.call.name for one in turn.calls_asked if one.is_waiting]:
-            return "approval", f"waiting for an approval of {', '.join(asked)}{queued}"
+        case InFlight.READY if names := _names_awaiting(turn):
+            return "approval", f"waiting for an approval of {names}{queued}"
+        case InFlight.READY if names := _names_answered(turn):
+            return "ready", f"{names} was approved or denied; waiting for a program that has this tool{queued}"
         case InFlight.READY | InFlight.RUNG:
             return "ready", ("waiting for its client" if follows_client else "about to continue") + queued
         case InFlight.REST:
             return _describe_idle(turn)
+
+
+def _names_awaiting(turn: Turn) -> str:
+    """Return the names of the tools whose calls wait for an approval."""
+    return ", ".join(dict.fromkeys(one.call.name for one in turn.calls_asked if one.is_waiting))
+
+
+def _names_answered(turn: Turn) -> str:
+    """Return the names of the tools whose calls were approved or denied, and which no program has taken up."""
+    return ", ".join(dict.fromkeys(one.call.name for one in turn.calls_asked if one.is_approved is not None))
 
 
 def _describe_tools(turn: Turn) -> str:

@@ -2,19 +2,23 @@
 
 The schema is in the log, so that a process without the type can still check an answer. A process that has the type
 checks with it, because a type may demand more than its schema says.
+
+A schema may come from a stranger, over HTTP. Checking an answer by it takes a bounded number of steps, fetches nothing
+and runs no regular expression: one can take hours.
 """
 
 import json
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.core.text.truncation import excerpt
-from holdfast.errors import UsageError
+from holdfast.errors import BadInputError, UsageError
 from holdfast.types.settings import OutputSpec
 
 T = TypeVar("T")
@@ -28,6 +32,10 @@ _NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _FENCE = re.compile(r"\A\s*```[a-zA-Z]*\n(.*)\n```\s*\Z", re.DOTALL)
 # The field of a value that is no object.
 _VALUE = "value"
+# Keywords that are evaluated while an answer is checked: some 10,000 values of a plain schema, below half a second.
+_STEPS_MAX = 100_000
+# Items that are compared with each other.
+_UNIQUE_ITEMS_MAX = 1_000
 
 
 class OutputType(Generic[T]):
@@ -42,17 +50,90 @@ class OutputType(Generic[T]):
         return self._decode(bare_json(text))
 
 
-def output_type(wanted: type[T], *, bytes_max: int) -> OutputType[T]:
+def output_type(wanted: type[T] | Mapping[str, Any], *, bytes_max: int) -> OutputType[T]:
     """Return a type of outputs: a struct, dataclass, TypedDict, pydantic model, or any other type with a JSON form.
 
-    Raises `UsageError` for a type without one.
+    A mapping is the JSON Schema itself. Raises `UsageError` for a type without a JSON form, and `BadInputError` for a
+    bad schema.
     """
+    if isinstance(wanted, Mapping):
+        return _schema_type(wanted, bytes_max)
     schema, decode = _pydantic(wanted) if _is_pydantic(wanted) else _msgspec(wanted)
     text = json.dumps(schema, ensure_ascii=False)
     if len(text.encode()) > bytes_max:
         raise UsageError(f"the schema of {wanted} has {len(text):,} bytes, the maximum is {bytes_max:,}; ask for less")
-    name = _NAME.sub("_", getattr(wanted, "__name__", "") or "output").strip("_")[:64]
-    return OutputType(OutputSpec(name or "output", text), decode)
+    return OutputType(OutputSpec(_name(getattr(wanted, "__name__", "")), text), decode)
+
+
+def _name(title: str) -> str:
+    return _NAME.sub("_", title).strip("_")[:64] or "output"
+
+
+def _schema_type(schema: Mapping[str, Any], bytes_max: int) -> OutputType[Any]:
+    """Return a type of outputs that is given by its JSON Schema. Raises `BadInputError`."""
+    try:
+        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInputError(f"output: the schema is not JSON ({error}); send a JSON Schema") from error
+    if size > bytes_max:
+        raise BadInputError(f"output: the schema has {size:,} bytes, the maximum is {bytes_max:,}; ask for less")
+    read: dict[str, Any] = json.loads(text)
+    if problem := _problem_of_schema(read):
+        raise BadInputError(f"output: {problem}")
+
+    def decode(answer: str) -> object:
+        value: object = json.loads(answer, parse_constant=_refuse_constant)
+        if problem := schema_problem(read, value):
+            raise ValueError(problem)
+        return value
+
+    title = read.get("title", "")
+    return OutputType(OutputSpec(_name(title if isinstance(title, str) else ""), text), decode)
+
+
+def _problem_of_schema(schema: dict[str, Any]) -> str:
+    """Return what is wrong with a JSON Schema; "" if answers can be checked by it."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - takes 60 ms, and few programs need it
+    from referencing import Registry  # noqa: PLC0415 - as above
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - as above
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415 - as above
+
+    if schema.get("type") != "object":
+        return 'the schema must be of type "object"; put other values into a field of one'
+    reference = ""
+    try:
+        Draft202012Validator.check_schema(schema)
+        resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+        for name, value in _keywords(schema):
+            if name == "patternProperties":
+                return "the schema has patternProperties, which is not supported; use properties"
+            reference = str(value)
+            if not reference.startswith("#"):
+                return f"the schema refers to {reference[:80]!r}; put that into $defs and refer to it by #/$defs/NAME"
+            resolver.lookup(reference)
+    except SchemaError as error:
+        return f"the schema is not a valid JSON Schema at {error.json_path[:200]}: {error.message[:200]}"
+    except Unresolvable:
+        return f"the schema refers to {reference[:80]!r}, which it does not have"
+    except RecursionError:
+        return "the schema is nested too deep"
+    return ""
+
+
+def _keywords(node: object) -> Iterator[tuple[str, object]]:
+    """Yield the references in a schema, and keywords that are not supported."""
+    if isinstance(node, dict):
+        yield from ((name, value) for name, value in node.items() if name in _CHECKED_KEYWORDS)
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _keywords(child)
+
+
+_CHECKED_KEYWORDS = frozenset({"$ref", "$dynamicRef", "patternProperties"})
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _is_pydantic(wanted: object) -> bool:
@@ -152,19 +233,66 @@ class OutputChecks:
             if known is not None:
                 known.read(text)
                 return ""
-            return _schema_problem(json.loads(spec.schema), json.loads(bare_json(text)))
+            value = json.loads(bare_json(text), parse_constant=_refuse_constant)
+            return schema_problem(json.loads(spec.schema), value)
         except (ValueError, RecursionError) as error:
             return str(error) or type(error).__name__
 
 
-def _schema_problem(schema: Mapping[str, Any], value: object) -> str:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes 60 ms, and only restarts need it
+def schema_problem(schema: Mapping[str, Any], value: object) -> str:
+    """Return how a value differs from a JSON Schema; "" if it does not. Raises `ValueError` if that takes too long."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes 60 ms, and few programs need it
+    from jsonschema.validators import extend  # noqa: PLC0415 - as above
     from referencing import Registry  # noqa: PLC0415 - as above
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - as above
 
+    steps = _Steps()
+    checks: dict[str, _Check] = {name: steps.counted(check) for name, check in Draft202012Validator.VALIDATORS.items()}
+    checks["pattern"] = _unchecked
+    checks["uniqueItems"] = _unless_many(checks["uniqueItems"])
     # An empty registry: a schema must not make this process fetch anything.
-    found = Draft202012Validator(schema, registry=Registry()).iter_errors(value)
-    problems = [f"{error.json_path}: {error.message}" for error, _ in zip(found, range(_PROBLEMS_MAX), strict=False)]
-    return "\n".join(problems)
+    checked = extend(Draft202012Validator, checks)  # type: ignore[no-untyped-call]  # jsonschema has no type for it
+    validator = checked(schema, registry=Registry())
+    try:
+        found = list(islice(validator.iter_errors(value), _PROBLEMS_MAX))
+    except Unresolvable as error:
+        raise ValueError(f"the schema refers to something that it does not have: {error}") from error
+    return "\n".join(f"{error.json_path}: {error.message}" for error in found)
+
+
+_Check: TypeAlias = Callable[[object, object, object, object], Iterable[Any] | None]
+
+
+class _Steps:
+    """Count of the keywords that were evaluated for one answer."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def counted(self, check: _Check) -> _Check:
+        """Return a check of a keyword that counts. It raises `ValueError` when there were too many."""
+
+        def run(validator: object, value: object, instance: object, schema: object) -> Iterable[Any] | None:
+            self._count += 1
+            if self._count > _STEPS_MAX:
+                raise ValueError(f"it takes more than {_STEPS_MAX:,} steps to check by its schema; answer with less")
+            return check(validator, value, instance, schema)
+
+        return run
+
+
+def _unchecked(*_: object) -> None:
+    """Accept everything."""
+
+
+def _unless_many(check: _Check) -> _Check:
+    """Return a check of a list that accepts long ones: each item is compared with each other."""
+
+    def run(validator: object, value: object, instance: object, schema: object) -> Iterable[Any] | None:
+        is_many = isinstance(instance, list) and len(instance) > _UNIQUE_ITEMS_MAX
+        return None if is_many else check(validator, value, instance, schema)
+
+    return run
 
 
 def repair_text(spec: OutputSpec, problem: str) -> str:

@@ -1,15 +1,18 @@
 """`holdfast chat`: chat with a model in a session that survives crashes."""
 
 import asyncio
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from holdfast import wiring
 from holdfast.cli.chat.one_shot import OneShot
 from holdfast.cli.chat.repl import LineTerminal, Repl
+from holdfast.cli.chat.slash_commands import changed_settings
 from holdfast.cli.chat.turn_printer import Recap, load_recap
 from holdfast.cli.completion import session_keys
 from holdfast.cli.configuration import settings, tuning
@@ -25,9 +28,9 @@ from holdfast.cli.options import (
 from holdfast.cli.output import is_plain
 from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import BadInputError
-from holdfast.ports import Model
+from holdfast.runtime.outputs import output_type
 from holdfast.runtime.sessions.admission import check_session_key
-from holdfast.runtime.sessions.session import Session
+from holdfast.types.settings import NO_SETTINGS
 from holdfast.wiring import Place
 
 # Placeholder text to check attachments before the first message is typed.
@@ -61,6 +64,20 @@ _GRACE_SECONDS = 1.0
     metavar="FILE",
     help="Attach a text, image or PDF to the first message.",
 )
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Setting of the model's requests, such as temperature=0.2; stored with the session.",
+)
+@click.option(
+    "--output",
+    "output_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With a message: a JSON Schema; the answer is JSON of it.",
+)
 @click.option("--faults", metavar="SCRIPT", help='Faults of the simulated model, request by request: "429*2,ok,cut".')
 @click.option("--plain", is_flag=True, help="No Markdown and no redrawing, as in a dumb terminal or a pipe.")
 @click.option("--json", "as_json", is_flag=True, help="With a message: print its answer as JSON.")
@@ -72,6 +89,8 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
     base_url: str | None,
     system: str | None,
     attachments: Sequence[Path],
+    pairs: Sequence[str],
+    output_file: Path | None,
     faults: str | None,
     *,
     plain: bool,
@@ -87,6 +106,10 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
     check_session_key(key)
     if text is None and as_json:
         raise click.UsageError("--json needs a message; put one after the command.")
+    if text is None and output_file is not None:
+        raise click.UsageError("--output needs a message; put one after the command.")
+    output = _schema(output_file) if output_file is not None else None
+    changed_settings(NO_SETTINGS, pairs)
     # Validate before a store is created, so that an error leaves nothing behind.
     if text is not None or attachments:
         asyncio.run(check_message(_ANY_TEXT if text is None else text, attachments))
@@ -101,19 +124,35 @@ def chat(  # noqa: PLR0913, PLR0917 - one parameter per option, as click hands t
         opening = wiring.open(path, model=opened, system=default_system, tuning=used)
         async with opening as client:
             session = await client.session(key, system=system)
+            if pairs:
+                kept = (await session.state()).settings or NO_SETTINGS
+                await client.session(key, settings=changed_settings(kept, pairs))
             if text is not None:
-                return await OneShot(session, recap).send(text, attachments, as_json=as_json, is_plain_wanted=plain)
-            return await _converse(session, recap, opened[0], attachments, is_plain_wanted=plain)
+                shot = OneShot(session, recap, output)
+                return await shot.send(text, attachments, as_json=as_json, is_plain_wanted=plain)
+            repl = Repl(client, session, recap, model=opened[0].name)
+            return await _converse(repl, recap, attachments, is_plain_wanted=plain)
 
     if asyncio.run(run()):
         raise KeyboardInterrupt
 
 
-async def _converse(
-    session: Session, recap: Recap, model: Model, attachments: Sequence[Path], *, is_plain_wanted: bool
-) -> bool:
+def _schema(file: Path) -> Mapping[str, Any]:
+    """Read a JSON Schema. Raises `BadInputError`."""
+    try:
+        schema = json.loads(file.read_bytes())
+    except OSError as error:
+        raise BadInputError(f"--output {file}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInputError(f"--output {file} is not JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise BadInputError(f"--output {file} is not a JSON Schema: it must be an object")
+    output_type(schema, bytes_max=Bounds().output_schema_bytes_max)
+    return schema
+
+
+async def _converse(repl: Repl, recap: Recap, attachments: Sequence[Path], *, is_plain_wanted: bool) -> bool:
     """Chat until the user leaves, and return whether they left by Ctrl-C."""
-    repl = Repl(session, recap, model=model.name)
     repl.attachments += attachments
     if is_plain_wanted or is_plain(sys.stdout):
         async with LineTerminal(repl.interrupt) as lines:

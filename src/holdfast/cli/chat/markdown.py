@@ -97,8 +97,11 @@ class MarkdownOutput:
         self._has_blocks = False
 
     def print_note(self, sentence: str) -> None:
-        """Print a note between the blocks."""
-        self.finish()
+        """Print a note between the blocks: above the one that is being written, which stays whole."""
+        if not self._text.strip():
+            self.finish()
+        # The next block follows without a gap.
+        self._has_blocks = False
         self._area.print_above(f"{dim(sanitize(sentence))}\n")
 
     def _settle(self, chars: int) -> None:

@@ -1,9 +1,10 @@
 """Send one message and print its answer on standard output."""
 
 import asyncio
+import shlex
 import signal
 import sys
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,17 +17,28 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, PlainTurnPrinter, Recap, TurnPrinter
+from holdfast.cli.chat.turn_printer import (
+    AnswerOutput,
+    PlainOutput,
+    PlainTurnPrinter,
+    Recap,
+    TurnPrinter,
+    describe_approval,
+)
 from holdfast.cli.output import is_plain, print_note
-from holdfast.errors import TurnFailedError
+from holdfast.errors import RetryLaterError, TurnFailedError
 from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.tools.tool_runs import Approval, approval_of
+from holdfast.types.records import ApprovalRequested, Logged
 
 
 class OneShot:
     """Sends one message to one session."""
 
-    def __init__(self, session: Session, recap: Recap) -> None:
+    def __init__(self, session: Session, recap: Recap, output: Mapping[str, Any] | None = None) -> None:
         self._session = session
+        # The JSON Schema of the answer.
+        self._schema = output
         self._recap = recap
         self._turn = 0
         self._presses = 0
@@ -34,7 +46,12 @@ class OneShot:
     async def send(
         self, text: str, attachments: Sequence[Path], *, as_json: bool = False, is_plain_wanted: bool = False
     ) -> bool:
-        """Send a message and print its answer; True if Ctrl-C cancelled it. Raises `TurnFailedError` on failure."""
+        """Send a message and print its answer; True if Ctrl-C cancelled it.
+
+        Raises `TurnFailedError` on failure, and `RetryLaterError` if a tool call waits for an approval.
+        """
+        for waiting in await self._session.approvals():
+            raise self._needs_approval(waiting, "the message was not sent")
         for left in self._recap.unanswered:
             print_note(left.sentence)
             # Standard output is only for the answer to this message.
@@ -45,13 +62,24 @@ class OneShot:
             return await self._wait_for(answering(text, attachments, output))
 
     async def _answer(self, text: str, attachments: Sequence[Path], output: AnswerOutput) -> None:
-        self._turn = await self._session.post(text, attachments=attachments, client_id=uuid4().hex)
+        await self._post(text, attachments)
         await self._follow(self._turn, TurnPrinter(output))
 
     async def _answer_as_json(self, text: str, attachments: Sequence[Path], output: AnswerOutput) -> None:
         del output
-        self._turn = await self._session.post(text, attachments=attachments, client_id=uuid4().hex)
-        click.echo(msgspec.json.encode(await self._session.wait(self._turn)))
+        await self._post(text, attachments)
+        await self._follow(self._turn, None)
+        click.echo(msgspec.json.encode(await self._session.wait(self._turn, output=self._schema)))
+
+    async def _post(self, text: str, attachments: Sequence[Path]) -> None:
+        self._turn = await self._session.post(text, attachments=attachments, client_id=uuid4().hex, output=self._schema)
+
+    def _needs_approval(self, waiting: Approval, sent: str) -> RetryLaterError:
+        key = shlex.quote(self._session.key)
+        return RetryLaterError(
+            f"{describe_approval(waiting)}; {sent}. Answer with `holdfast approve {key} {waiting.request}` or "
+            f"`holdfast deny {key} {waiting.request}`"
+        )
 
     async def _print_turn(self, turn: int, printer: TurnPrinter) -> None:
         try:
@@ -59,10 +87,14 @@ class OneShot:
         except TurnFailedError as error:
             print_note(error.sentence)
 
-    async def _follow(self, turn: int, printer: TurnPrinter) -> None:
+    async def _follow(self, turn: int, printer: TurnPrinter | None) -> None:
         async with aclosing(self._session.follow(turn)) as events:
             async for event in events:
-                printer.print_event(event)
+                if isinstance(event, Logged) and isinstance(event.record, ApprovalRequested):
+                    waiting = approval_of(event.seq, event.at, event.record)
+                    raise self._needs_approval(waiting, "the message is stored, and is answered after that")
+                if printer is not None:
+                    printer.print_event(event)
 
     async def _wait_for(self, work: Coroutine[Any, Any, None], turn: int = 0) -> bool:
         """Wait for a turn and return True if Ctrl-C cancelled it; a second Ctrl-C leaves at once."""

@@ -16,11 +16,12 @@ from typing import Any, Protocol, Self
 from uuid import uuid4
 
 from holdfast.cli.chat.slash_commands import BudgetUse, fullest_budget, parse_command, run_command
-from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, Recap, TurnPrinter
+from holdfast.cli.chat.turn_printer import AnswerOutput, PlainOutput, Recap, TurnPrinter, describe_approval
 from holdfast.cli.output import shorten
 from holdfast.errors import HoldfastError, RetryLaterError, UsageError
 from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.engine.live import LiveDelta
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.record_text import describe_parts
 from holdfast.runtime.sessions.session import Session
 from holdfast.types.records import (
@@ -37,6 +38,7 @@ from holdfast.types.records import (
 # Length of the last exchange and of a queued message in notes.
 _REMINDER_CHARS = 400
 _WAITING_CHARS = 60
+_APPROVAL_HINT = "; answer with /approve, or /deny WHY"
 # Time for a cancel to reach the disk after the user left; a write takes milliseconds.
 _STOPPING_SECONDS_MAX = 2.0
 
@@ -69,7 +71,8 @@ class Terminal(Protocol):
 class Repl:
     """Interactive chat in one session."""
 
-    def __init__(self, session: Session, recap: Recap, *, model: str) -> None:
+    def __init__(self, client: Client, session: Session, recap: Recap, *, model: str) -> None:
+        self.client = client
         self.session = session
         self.attachments: list[Path] = []
         self.last_turn = 0
@@ -132,7 +135,7 @@ class Repl:
 
     async def run(self, terminal: Terminal) -> None:
         """Chat until the user leaves. Unanswered messages stay in the log and resume at the next start."""
-        self._terminal, self._printer = terminal, TurnPrinter(terminal.output)
+        self._terminal, self._printer = terminal, TurnPrinter(terminal.output, _APPROVAL_HINT)
         self._greet()
         watching = asyncio.create_task(self._watch(), name=f"watch {self.session.key}")
         try:
@@ -211,6 +214,14 @@ class Repl:
             self.print_note(unanswered.sentence)
         if self._recap.unanswered:
             self._start(self._wake(self._recap.unanswered[0].turn))
+            self._start(self._print_approvals())
+
+    async def _print_approvals(self) -> None:
+        """Print the tool calls that waited for an approval when this chat began."""
+        with suppress(HoldfastError):
+            for one in await self.session.approvals():
+                if one.request <= self._recap.last_seq:
+                    self.print_note(f"{describe_approval(one)}{_APPROVAL_HINT}")
 
     async def _wake(self, turn: int) -> None:
         """Start work on a turn that a dead process left; its events are printed like all others."""

@@ -1,7 +1,9 @@
 """Slash commands of a chat: lines that begin with a slash and are not sent to the model."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -10,10 +12,13 @@ import msgspec
 
 from holdfast.cli.options import check_message
 from holdfast.cli.output import align_columns, shorten
+from holdfast.core.limits.settings import checked_settings
 from holdfast.errors import BadInputError, HoldfastError
+from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.record_text import describe_parts
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.sessions.view import View
+from holdfast.types.settings import NO_SETTINGS, Settings
 
 # --- Gauge of the fullest budget ---
 
@@ -76,6 +81,7 @@ _COMMAND = re.compile(r"/[a-z]+(?=\s|$)")
 class Conversation(Protocol):
     """The chat as slash commands see it."""
 
+    client: Client
     session: Session
     attachments: list[Path]
     # Turn of the last message accepted from this chat; 0 before the first.
@@ -191,6 +197,79 @@ async def _cancel(chat: Conversation, rest: str) -> None:
     await chat.session.cancel()
 
 
+async def _approve(chat: Conversation, rest: str) -> None:
+    await _answer(chat, rest, is_approved=True)
+
+
+async def _deny(chat: Conversation, rest: str) -> None:
+    await _answer(chat, rest, is_approved=False)
+
+
+async def _answer(chat: Conversation, rest: str, *, is_approved: bool) -> None:
+    waiting = await chat.session.approvals()
+    number, _, note = rest.removeprefix("#").partition(" ")
+    if not number.isdecimal():
+        number, note = "", rest
+    if is_approved and note:
+        raise BadInputError("/approve takes the number of a request, or nothing")
+    if not number and len(waiting) > 1:
+        raise BadInputError("several wait: " + "; ".join(f"{one.request} {one.tool}" for one in waiting))
+    if not number and not waiting:
+        chat.print_note("No tool call waits for an approval.")
+        return
+    request = int(number) if number else waiting[0].request
+    answered = chat.session.approve(request) if is_approved else chat.session.deny(request, note=note.strip())
+    if not await answered:
+        chat.print_note(f"Request {request} was answered before, or its turn has ended.")
+
+
+async def _settings(chat: Conversation, rest: str) -> None:
+    kept = (await chat.session.state()).settings or NO_SETTINGS
+    if rest:
+        kept = NO_SETTINGS if rest == "-" else changed_settings(kept, _words(rest))
+        await chat.client.session(chat.session.key, settings=kept)
+    pairs = msgspec.to_builtins(kept)
+    shown = " ".join(f"{name}={_shown(value)}" for name, value in pairs.items())
+    chat.print_note(f"Settings of this session: {shown or 'none'}. /settings NAME=VALUE sets one, NAME= removes it.")
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _words(text: str) -> list[str]:
+    """Split words as a shell does."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BadInputError(f"the quotes do not match: {text[:80]}") from error
+
+
+def changed_settings(kept: Settings, pairs: Sequence[str]) -> Settings:
+    """Return settings with those in pairs of NAME=VALUE changed; an empty value removes one. Raises `BadInputError`."""
+    fields = msgspec.structs.asdict(kept)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in fields:
+            raise BadInputError(f"{pair[:80]!r} is not a setting; use NAME=VALUE with one of {', '.join(fields)}")
+        fields[name] = _value_of(name, value) if value else getattr(NO_SETTINGS, name)
+    return checked_settings(Settings(**fields))
+
+
+def _value_of(name: str, text: str) -> object:
+    """Return a value in the type of its setting: the text itself, JSON, or a list of the text."""
+    given: list[object] = [text, [text]]
+    with suppress(msgspec.DecodeError):
+        given.insert(1, msgspec.json.decode(text))
+    reason = ""
+    for value in given:
+        try:
+            return getattr(msgspec.convert({name: value}, Settings, strict=False), name)
+        except msgspec.ValidationError as error:
+            reason = reason or str(error).partition(" - at ")[0]
+    raise BadInputError(f"{name}={text[:80]}: {reason[0].lower()}{reason[1:]}")
+
+
 async def _help(chat: Conversation, rest: str) -> None:
     del rest
     for line in align_columns((command.usage, command.help_text) for command in SLASH_COMMANDS.values()):
@@ -212,6 +291,9 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
         "/view": SlashCommand("/view", "show what the model sees now, one line per message", _view),
         "/pin": SlashCommand("/pin [NUMBER]", "keep a message in the view; default: the last one", _pin),
         "/unpin": SlashCommand("/unpin [NUMBER]", "remove the pin", _unpin),
+        "/approve": SlashCommand("/approve [NUMBER]", "approve a tool call that waits", _approve),
+        "/deny": SlashCommand("/deny [NUMBER] [WHY]", "deny it; the model reads why", _deny),
+        "/settings": SlashCommand("/settings [NAME=VALUE]", "show or change temperature, effort and others", _settings),
         "/cancel": SlashCommand("/cancel", "cancel the running turn and all queued messages", _cancel),
         "/help": SlashCommand("/help", "this list", _help),
         "/quit": SlashCommand("/quit", "leave (also Ctrl-D)", _quit),

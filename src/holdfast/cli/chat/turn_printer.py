@@ -19,9 +19,12 @@ from holdfast.ports import ReasoningDelta, TextDelta
 from holdfast.runtime.engine.log import Log, open_log
 from holdfast.runtime.sessions.record_text import OUTCOMES, describe_parts, describe_rung
 from holdfast.runtime.sessions.session import Event
+from holdfast.runtime.tools.tool_runs import Approval, approval_of
 from holdfast.types.faults import Rung
 from holdfast.types.messages import Text, ToolOutcome, text_of
 from holdfast.types.records import (
+    ApprovalAnswered,
+    ApprovalRequested,
     AttemptAbandoned,
     AttemptFailed,
     InputAdmitted,
@@ -134,11 +137,24 @@ _TAKES_LONG = frozenset({Rung.BACKOFF, *SUMMARIES})
 VOID = "(ignore the text above: the answer was interrupted there)"
 
 
+# Arguments of a call that waits for an approval.
+_ARGUMENTS_CHARS = 200
+
+
+def describe_approval(approval: Approval) -> str:
+    """Return a sentence about a tool call that waits for an approval."""
+    return (
+        f"[#{approval.request}] {approval.tool} {shorten(approval.arguments, _ARGUMENTS_CHARS)} waits for an approval"
+    )
+
+
 class TurnPrinter:
     """Prints the events of turns, one turn after the other."""
 
-    def __init__(self, output: AnswerOutput) -> None:
+    def __init__(self, output: AnswerOutput, approval_hint: str = "") -> None:
         self._output = output
+        # How the user answers an approval here.
+        self._approval_hint = approval_hint
         # Printed text of the current attempt.
         self._shown: list[str] = []
         self._is_thinking = False
@@ -167,13 +183,8 @@ class TurnPrinter:
                 self._complete(text_of(reply.parts))
             case AttemptFailed() | AttemptAbandoned():
                 self._void()
-            case ToolStarted(call_id=call_id, name=name):
-                self._tools[call_id] = name
-                self._output.print_note(f"running {name} …")
-            case ToolSettled(result=result):
-                name = self._tools.get(result.call_id, "a tool")
-                if result.outcome is not ToolOutcome.DONE:
-                    self._output.print_note(f"{name}: {OUTCOMES[result.outcome]}")
+            case ToolStarted() | ToolSettled() | ApprovalRequested() | ApprovalAnswered():
+                self._print_tool(logged)
             case RungStarted(rung=rung):
                 self._rung = logged.record
                 if rung in _TAKES_LONG:
@@ -187,6 +198,23 @@ class TurnPrinter:
                     # Text beside a tool call is not an answer.
                     self._answer = ""
                 self._finish()
+            case _:
+                pass
+
+    def _print_tool(self, logged: Logged) -> None:
+        match logged.record:
+            case ToolStarted(call_id=call_id, name=name):
+                self._tools[call_id] = name
+                self._output.print_note(f"running {name} …")
+            case ToolSettled(result=result) if result.outcome is not ToolOutcome.DONE:
+                name = self._tools.get(result.call_id, "a tool")
+                self._output.print_note(f"{name}: {OUTCOMES[result.outcome]}")
+            case ApprovalRequested() as asked:
+                approval = approval_of(logged.seq, logged.at, asked)
+                self._output.print_note(f"{describe_approval(approval)}{self._approval_hint}")
+            case ApprovalAnswered(request=request, is_approved=is_approved, note=note):
+                reason = f": {shorten(note, _ARGUMENTS_CHARS)}" if note else ""
+                self._output.print_note(f"[#{request}] {'approved' if is_approved else 'denied'}{reason}")
             case _:
                 pass
 

@@ -22,9 +22,9 @@ from holdfast.cli.options import (
 from holdfast.cli.output import json_option, sanitize
 from holdfast.core.fold.session_state import Turn
 from holdfast.ports import Model
-from holdfast.runtime.engine.compaction import Preview
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.sessions.session import Session
+from holdfast.runtime.sessions.view import Preview
 from holdfast.types.records import CompactionApplied, CompactionOutcome, CompactionSettled
 from holdfast.wiring import Place
 

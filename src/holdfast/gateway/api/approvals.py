@@ -1,13 +1,21 @@
 """Approvals over HTTP: list the tool calls that wait for one, and answer them."""
 
+from itertools import islice
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import asdict
 
+from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.schemas import RequestSchema, Submitted
 from holdfast.runtime.sessions.approving import NOTE_CHARS_MAX
 from holdfast.runtime.tools.tool_runs import Approval
+
+# Sessions with pending work that are looked at for approvals; each is a cached status.
+_SESSIONS_MAX = 1_000
+# States of sessions that may have one: a long turn has no details.
+_MAY_WAIT = frozenset({"approval", "working"})
 
 
 class PendingApproval(Approval, frozen=True):
@@ -21,6 +29,22 @@ class Approvals(msgspec.Struct, frozen=True):
     """Tool calls that wait for an approval, oldest first."""
 
     approvals: list[PendingApproval]
+
+
+class SessionApproval(Approval, frozen=True, kw_only=True):
+    """A tool call that waits for an approval, with the key of its session."""
+
+    session: str
+
+
+class AllApprovals(msgspec.Struct, frozen=True):
+    """Tool calls of all sessions that wait for an approval, oldest first.
+
+    `is_complete` is false if more sessions have pending work than were looked at.
+    """
+
+    approvals: list[SessionApproval]
+    is_complete: bool
 
 
 class AnswerApproval(RequestSchema, frozen=True):
@@ -42,6 +66,21 @@ async def list_approvals(context: RequestContext) -> Approvals:
             for one in await session.approvals()
         ]
     )
+
+
+async def list_all_approvals(context: RequestContext) -> AllApprovals:
+    """Return the tool calls of all sessions of this key that wait for an approval."""
+    client = context.state.client
+    keys = {stored: key for stored in await client.engine.store.pending() if (key := context.tenant.key_of(stored))}
+    own = {stored: key for stored, key in keys.items() if not stored.startswith(RESERVED_KEYS)}
+    found: list[SessionApproval] = []
+    for stored, key in islice(own.items(), _SESSIONS_MAX):
+        known = await client.engine.store.info(stored)
+        if known is None or (await context.state.statuses.of(known)).state not in _MAY_WAIT:
+            continue
+        waiting = await (await client.session(stored)).approvals()
+        found += [SessionApproval(**asdict(one), session=key) for one in waiting]
+    return AllApprovals(sorted(found, key=lambda one: one.asked_at), len(own) <= _SESSIONS_MAX)
 
 
 async def answer_approval(context: RequestContext) -> Submitted:

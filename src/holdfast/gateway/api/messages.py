@@ -12,6 +12,8 @@ from contextlib import aclosing
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from holdfast.core.text.media_type import GIF, JPEG, PNG, WEBP, sniff
 from holdfast.errors import BadInputError, BlobMissingError, TurnFailedError
 from holdfast.gateway.api import schemas
@@ -22,6 +24,7 @@ from holdfast.gateway.http.events import EventStream, cursor_of, epoch_of, send_
 from holdfast.gateway.http.problems import InvalidError, NotFoundError
 from holdfast.ports import Attachment, Blobs
 from holdfast.runtime.engine.live import LiveDelta
+from holdfast.runtime.outputs import bare_json
 from holdfast.runtime.sessions.session import Answer, Session
 from holdfast.types.messages import BlobRef
 from holdfast.types.records import InputAdmitted, Logged, Outcome, TurnEnded, refs_of, turn_of
@@ -58,7 +61,13 @@ async def _send(
     key = session.key
     try:
         turn = await session.post(
-            body.text, attachments=attachments, client_id=client_id, expect=body.expect, replaces=body.replaces
+            body.text,
+            attachments=attachments,
+            client_id=client_id,
+            settings=body.settings,
+            output=body.output,
+            expect=body.expect,
+            replaces=body.replaces,
         )
     except BadInputError as error:
         raise BadInputError(context.state.uploads.strip_path(str(error))) from error
@@ -71,7 +80,8 @@ async def _send(
         return None
     try:
         async with asyncio.timeout(context.state.bounds.wait_seconds_max):
-            return _answered(await context.unless_gone(session.wait(turn)))
+            answer = await context.unless_gone(session.wait(turn))
+            return _answered(answer, await session.read(turn))
     except TimeoutError:
         # The turn continues; the client reads its outcome from the turn's address.
         context.status = 202
@@ -102,11 +112,12 @@ async def _stream_turn(stream: EventStream, session: Session, turn: int) -> None
     known = await session.known()
     assert known is not None, "a session with a message exists"
     epoch = epoch_of(known)
-    await stream.event("accepted", schemas.Accepted(turn), cursor=cursor_of(epoch, await session.read(turn)))
+    admitted = await session.read(turn)
+    await stream.event("accepted", schemas.Accepted(turn), cursor=cursor_of(epoch, admitted))
     async with aclosing(_until_ended(session, turn)) as updates:
         async for update in updates:
             await send_update(stream, session, epoch, update)
-    await stream.event("answer", _answered(await session.wait(turn)))
+    await stream.event("answer", _answered(await session.wait(turn), admitted))
 
 
 async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
@@ -119,9 +130,18 @@ async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta 
                 return
 
 
-def _answered(answer: Answer) -> schemas.Answered:
+def _answered(answer: Answer, admitted: Logged) -> schemas.Answered:
+    """Return an answer, with its value if the message asked for one. The engine has checked that it is JSON."""
+    has_output = isinstance(admitted.record, InputAdmitted) and admitted.record.output is not None
     return schemas.Answered(
-        answer.turn, answer.text, answer.model, list(answer.parts), answer.usage, list(answer.notices), answer.cost_usd
+        turn=answer.turn,
+        text=answer.text,
+        model=answer.model,
+        parts=list(answer.parts),
+        usage=answer.usage,
+        notices=list(answer.notices),
+        cost_usd=answer.cost_usd,
+        output=msgspec.Raw(bare_json(answer.text).encode() if has_output else b"null"),
     )
 
 
@@ -129,7 +149,8 @@ async def show_turn(context: RequestContext) -> schemas.TurnState:
     """Return the state of a turn, after waiting for its outcome if requested."""
     query = context.query(schemas.WaitQuery)
     session, _ = await context.session()
-    turn = await _turn(context, session)
+    admitted = await _turn(context, session)
+    turn = admitted.seq
     standing = await session.state()
     if not query.wait_seconds and turn in (standing.number, *standing.waiting):
         return schemas.TurnState(turn, None)
@@ -141,23 +162,23 @@ async def show_turn(context: RequestContext) -> schemas.TurnState:
     except TurnFailedError as error:
         outcome = Outcome.CANCELLED if error.reason == Outcome.CANCELLED else Outcome.FAILED
         return schemas.TurnState(turn, outcome, error.reason, error.sentence)
-    return schemas.TurnState(turn, Outcome.ANSWERED, answer=_answered(answer))
+    return schemas.TurnState(turn, Outcome.ANSWERED, answer=_answered(answer, admitted))
 
 
-async def _turn(context: RequestContext, session: Session) -> int:
-    """Return the turn in the path. Raises `NotFoundError` if the session has no such turn."""
+async def _turn(context: RequestContext, session: Session) -> Logged:
+    """Return the message of the turn in the path. Raises `NotFoundError` if the session has no such turn."""
     number = context.number("turn")
     found = await session.history(after=number - 1, limit=1) if number else []
     if not found or not isinstance(found[0].record, InputAdmitted):
         raise NotFoundError("turn not found; use the `turn` that sending a message returned")
-    return number
+    return found[0]
 
 
 async def cancel_turn(context: RequestContext) -> schemas.Done:
     """Cancel one turn."""
     await context.body(schemas.Nothing)
     session, _ = await context.session()
-    await session.cancel(await _turn(context, session))
+    await session.cancel((await _turn(context, session)).seq)
     return schemas.Done()
 
 
@@ -172,14 +193,14 @@ async def cancel_all(context: RequestContext) -> schemas.Done:
 async def pin(context: RequestContext) -> schemas.Done:
     """Pin the message of a turn."""
     session, _ = await context.session()
-    await session.pin(await _turn(context, session))
+    await session.pin((await _turn(context, session)).seq)
     return schemas.Done()
 
 
 async def unpin(context: RequestContext) -> schemas.Done:
     """Unpin the message of a turn."""
     session, _ = await context.session()
-    await session.pin(await _turn(context, session), keep=False)
+    await session.pin((await _turn(context, session)).seq, keep=False)
     return schemas.Done()
 
 

@@ -220,6 +220,13 @@ ROUTES: tuple[Route, ...] = (
         approvals.Approvals,
     ),
     Route(
+        "GET",
+        "/approvals",
+        approvals.list_all_approvals,
+        "List the tool calls of all sessions of this key that wait for an approval.",
+        approvals.AllApprovals,
+    ),
+    Route(
         "POST",
         "/sessions/{key}/approvals",
         approvals.answer_approval,

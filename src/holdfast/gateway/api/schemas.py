@@ -10,10 +10,12 @@ import msgspec
 from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.prices import Spent
 from holdfast.ports import Hit
-from holdfast.runtime.engine.compaction import Preview
+from holdfast.runtime.sessions.view import Preview
+from holdfast.runtime.tools.tool_runs import Approval
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Part, Usage
 from holdfast.types.records import CompactionOutcome, Logged, Outcome
+from holdfast.types.settings import Settings
 
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=100_000, description="Maximum number; the gateway may return fewer.")]
 _Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53, description="A record's number in its session, from 1.")]
@@ -45,6 +47,8 @@ class ConfigureSession(RequestSchema, frozen=True):
     system: str | None = None
     # Tools that the client runs; they replace earlier ones. An empty list removes all.
     tools: list[DeclaredTool] | None = None
+    # Settings of its requests; they replace earlier ones. An empty object removes all.
+    settings: Settings | None = None
 
 
 class Attached(RequestSchema, frozen=True):
@@ -69,6 +73,10 @@ class SendMessage(RequestSchema, frozen=True):
     replaces: _Seq | None = None
     # As in ConfigureSession, from this message on.
     tools: list[DeclaredTool] | None = None
+    # Settings of this message alone.
+    settings: Settings | None = None
+    # A JSON Schema of type object: the answer is JSON of it, and its value is the answer's `output`.
+    output: dict[str, Any] | None = None
 
 
 class SubmitResult(RequestSchema, frozen=True):
@@ -217,6 +225,7 @@ class SessionDetail(msgspec.Struct, frozen=True):
     model: str | None
     system: str | None
     tools: list[DeclaredTool]
+    settings: Settings
     in_flight: str
     # The current turn (0: none) and queued ones, by the seq of their message.
     turn: int
@@ -228,6 +237,8 @@ class SessionDetail(msgspec.Struct, frozen=True):
     compaction: int
     boundary: int
     calls: list[OpenCall]
+    # Tool calls that wait for an approval.
+    approvals: list[Approval]
     cursor: str
     # Totals of all calls, and of calls for summaries. `unpriced` calls are not part of the cost.
     spent: Spent
@@ -250,7 +261,9 @@ class Answered(msgspec.Struct, frozen=True):
     usage: Usage | None
     notices: list[str]
     # Cost of all calls of the turn in US dollars, by declared prices; null if no price is known.
-    cost_usd: float | None = None
+    cost_usd: float | None
+    # The value of a message that was sent with `output`; else null.
+    output: msgspec.Raw
 
 
 class TurnState(msgspec.Struct, frozen=True):

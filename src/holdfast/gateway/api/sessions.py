@@ -8,6 +8,7 @@ import asyncio
 import msgspec
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
+from holdfast.core.turn.decide import waiting_calls
 from holdfast.errors import RetryLaterError, UnknownModelError
 from holdfast.gateway.accounts import check_allowed
 from holdfast.gateway.api import report_schemas, schemas
@@ -20,6 +21,7 @@ from holdfast.ports import SessionInfo
 from holdfast.runtime.tools.recall import Page
 from holdfast.types.messages import ToolSpec
 from holdfast.types.records import CompactionOutcome, Logged
+from holdfast.types.settings import NO_SETTINGS
 
 
 async def configure_session(context: RequestContext) -> schemas.SessionDetail:
@@ -33,7 +35,7 @@ async def configure_session(context: RequestContext) -> schemas.SessionDetail:
     if tools is None and (await (await context.state.client.session(key)).known()) is None:
         # An empty configuration also creates the session.
         tools = []
-    await context.state.client.session(key, model=body.model, system=body.system, tools=tools)
+    await context.state.client.session(key, model=body.model, system=body.system, tools=tools, settings=body.settings)
     return await show_session(context)
 
 
@@ -73,6 +75,7 @@ async def show_session(context: RequestContext) -> schemas.SessionDetail:
         model=turn.model,
         system=turn.system,
         tools=tools,
+        settings=turn.settings or NO_SETTINGS,
         in_flight=turn.in_flight.value,
         turn=turn.number,
         waiting=list(turn.waiting),
@@ -84,6 +87,7 @@ async def show_session(context: RequestContext) -> schemas.SessionDetail:
             schemas.OpenCall(turn.number, one.reply, one.call.call_id, one.call.name, one.call.arguments)
             for one in running
         ],
+        approvals=await session.approvals() if waiting_calls(turn) else [],
         cursor=cursor_of(epoch_of(known), newest),
         spent=turn.spent,
         spent_on_notes=turn.spent_on_notes,

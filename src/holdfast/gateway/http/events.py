@@ -24,7 +24,8 @@ from holdfast.ports import ReasoningDelta, SessionInfo, TextDelta
 from holdfast.runtime.engine.live import LiveDelta
 from holdfast.runtime.sessions.session import Session
 from holdfast.runtime.tools.client_tools import arguments_of
-from holdfast.types.records import Logged, ToolStarted
+from holdfast.runtime.tools.tool_runs import approval_of
+from holdfast.types.records import ApprovalRequested, Logged, ToolStarted
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -304,6 +305,8 @@ async def send_update(stream: EventStream, session: Session, epoch: str, update:
     if isinstance(update.record, ToolStarted) and update.record.reply:
         # Before the record, whose id acknowledges everything up to it: a call is sent at least once.
         await stream.event("call", await open_call(session, update.record))
+    if isinstance(update.record, ApprovalRequested):
+        await stream.event("approval", approval_of(update.seq, update.at, update.record))
     cursor = cursor_of(epoch, update)
     await stream.write_event("record", stream.encoded.of(session.key, update, cursor), cursor=cursor)
 

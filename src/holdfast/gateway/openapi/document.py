@@ -9,6 +9,7 @@ from holdfast.gateway.api.route import Route
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES, Problem, statuses_of
 from holdfast.gateway.openapi.proxy_paths import EXAMPLES, proxy_paths
+from holdfast.runtime.tools.tool_runs import Approval
 from holdfast.types.records import Logged
 
 VERSION = "3.1.0"
@@ -23,6 +24,7 @@ _EVENTS: tuple[tuple[str, type[Any], str], ...] = (
     ("delta", schemas.DeltaSeen, "a chunk of an answer; no id, never stored"),
     ("record", Logged, "a record; its id is the cursor that resumes after it"),
     ("call", schemas.OpenCall, "a tool call for the client to run; sent at least once"),
+    ("approval", Approval, "a tool call that waits for an approval; sent at least once"),
     ("answer", schemas.Answered, "streamed message: the last event"),
     ("problem", Problem, "the last event after a failure"),
     (

@@ -193,7 +193,7 @@ _DEPTH = {
 }
 # The body of a call by the name of its schema.
 EXAMPLES: dict[str, Any] = {
-    "ConfigureSession": {"system": "Answer in one sentence.", "tools": [_DEPTH]},
+    "ConfigureSession": {"system": "Answer in one sentence.", "tools": [_DEPTH], "settings": {"temperature": 0.2}},
     "SendMessage": {"text": _TEXT, "client_id": "message-1"},
     "SubmitResult": {"reply": 4, "call_id": "call_1", "output": "12 fathoms"},
     "Compact": {"focus": "the harbour"},

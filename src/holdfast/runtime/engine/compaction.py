@@ -45,6 +45,7 @@ from holdfast.runtime.engine.memory import memory_before
 from holdfast.runtime.engine.originals import place_of
 from holdfast.runtime.engine.requests import instruction_places, prepare, without_messages
 from holdfast.runtime.engine.summary import Notes, Summariser, notes_at_hand
+from holdfast.runtime.sessions.view import Preview
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.messages import ContentPart
 from holdfast.types.records import (
@@ -321,31 +322,6 @@ def _newest_input(log: Log) -> tuple[ContentPart, ...]:
 
 
 # --- Preview ---
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """The result of a compaction if it were requested now, with the numbers of its record."""
-
-    # The first turn that would stay verbatim, and its first step; 0: all of it.
-    boundary: int
-    step: int
-    # Records that would leave the view: first and last seq, number of messages and turns. All 0 if a summary would only
-    # replace a digest of the same past.
-    first_seq: int
-    last_seq: int
-    messages: int
-    turns: int
-    # Messages that would stay, and pinned inputs before the boundary.
-    messages_kept: int
-    pins: tuple[int, ...]
-    tokens_before: int
-    tokens_after: int
-    # The digest with its ledger; and a model's summary, if one was requested and given.
-    digest: str
-    summary: str = ""
-    model: str = ""
-    # Reasons why summaries of models are unusable.
-    refused: tuple[str, ...] = ()
 
 
 async def preview(log: Log, engine: Engine, *, focus: str, with_model: bool) -> Preview | None:

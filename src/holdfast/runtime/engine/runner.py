@@ -144,7 +144,11 @@ class Runner:
             await asyncio.wait([watch])
 
     def _decide(self) -> Action:
-        return decide(self.turn, self.engine.bounds, is_proxied=self.engine.is_proxied)
+        action = decide(self.turn, self.engine.bounds, is_proxied=self.engine.is_proxied)
+        if not isinstance(action, RunTools):
+            return action
+        runnable = self._tools.runnable(action.calls)
+        return RunTools(runnable) if runnable else Rest()
 
     async def close_in_flight(self, reason: Abandonment) -> None:
         """Record that attempts and tools in flight were abandoned, with the reason."""

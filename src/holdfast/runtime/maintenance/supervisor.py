@@ -7,11 +7,11 @@ process. Starting is recovering.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.bounds import is_proxy_session
-from holdfast.core.turn.decide import waiting_calls
 from holdfast.errors import HoldfastError, InternalError, LeaseLostError, StoppingError
 from holdfast.ports import Lease, SessionInfo
 from holdfast.runtime.engine.context import Engine
@@ -38,6 +38,8 @@ _PRUNE_SECONDS = 3_600.0
 _PRUNED_AT_ONCE = 100
 # Interval between looks at a session that waits for an approval, in case nobody answers. Waits take hours.
 _EXPIRY_SECONDS = 60.0
+# Sessions whose next record is noticed at once while they wait for an approval; others are noticed by the scan.
+_ANSWER_WATCHES_MAX = 1_000
 _STOPPING = "Holdfast is shutting down; accepted messages are stored and resume at the next start"
 
 
@@ -62,6 +64,7 @@ class Supervisor:
         # Sessions that wait for an approval: their last record, and the time at which to look again.
         self._waiting: dict[str, int] = {}
         self._look_again: dict[str, float] = {}
+        self._answer_watches: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Resume every session with pending work, and start the watchdog for sessions whose owner dies elsewhere."""
@@ -141,7 +144,7 @@ class Supervisor:
         """Wait for running turns up to the grace period, then cancel them. The next start closes what was in flight."""
         self._is_stopping = True
         # The next deletion finishes one that is cancelled here.
-        for task in (self._watchdog, self._pruning):
+        for task in (self._watchdog, self._pruning, *self._answer_watches.values()):
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
@@ -210,13 +213,29 @@ class Supervisor:
         await self._sealer.seal_due(lease, runner.log)
 
     def _note_waiting(self, session: str, turn: Turn) -> None:
-        """Remember a session that waits for an approval, so that it is not opened again and again."""
-        if waiting_calls(turn):
+        """Remember a session that waits for an approval or for a tool, so that it is not opened again and again."""
+        if turn.calls_asked:
             self._waiting[session] = turn.seq
             self._look_again[session] = self._engine.clock.now() + _EXPIRY_SECONDS
+            self._watch_for_answer(session, turn.seq)
         else:
             self._waiting.pop(session, None)
             self._look_again.pop(session, None)
+
+    def _watch_for_answer(self, session: str, seq: int) -> None:
+        """Wake a session at its next record, which another process may write: a gateway, a terminal."""
+        if session not in self._answer_watches and len(self._answer_watches) < _ANSWER_WATCHES_MAX:
+            watch = asyncio.create_task(self._wake_at_record(session, seq), name=f"approval {session}")
+            self._answer_watches[session] = watch
+
+    async def _wake_at_record(self, session: str, seq: int) -> None:
+        try:
+            async with aclosing(self._engine.store.feed(session, after=seq)) as feed:
+                async for _ in feed:
+                    break
+        finally:
+            del self._answer_watches[session]
+        self.wake(session)
 
     def _may_expire(self, session: str) -> bool:
         return self._engine.clock.now() >= self._look_again.get(session, 0.0)

@@ -19,27 +19,11 @@ from holdfast.runtime.engine.learning import Known
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.requests import Prepared, load_blobs, prepare
 from holdfast.runtime.engine.summary import notes_at_hand
-from holdfast.types.messages import Message, ToolSpec
+from holdfast.runtime.sessions.view import Context
 
 # Shares of the budget for which a compaction is planned, until its result fits: the plan leaves room for an answer and
 # its estimates are rough.
 _SHARES = (1.0, 0.75, 0.5, 0.25)
-
-
-class Context(msgspec.Struct, frozen=True):
-    """The messages that a model would be shown, within a budget of tokens."""
-
-    # The system text, which is not one of the messages.
-    system: str
-    messages: tuple[Message, ...]
-    # Tools of the session and of this process.
-    tools: tuple[ToolSpec, ...]
-    # Estimated for the model of the session, with system text and tools.
-    tokens_estimated: int
-    # False: older messages are represented by a digest, because all together would exceed the budget.
-    is_whole: bool = True
-    # The request in the API of a provider, if one was asked for: the JSON body as an object.
-    request: Mapping[str, Any] | None = None
 
 
 async def context_of(log: Log, engine: Engine, *, max_tokens: int | None, dialect: str | None) -> Context:

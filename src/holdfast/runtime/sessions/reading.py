@@ -1,7 +1,5 @@
 """Reads of a session: its records, its state, its view, and what it used."""
 
-from typing import TYPE_CHECKING
-
 from holdfast.core.fold.session_state import Turn
 from holdfast.core.limits.prices import Spent
 from holdfast.core.view import origins_in_view
@@ -10,12 +8,9 @@ from holdfast.ports import Hit, SessionInfo
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import open_end, open_log, open_state
 from holdfast.runtime.engine.requests import prepare, sizes_at_least
-from holdfast.runtime.sessions.view import View
+from holdfast.runtime.sessions.view import Context, View
 from holdfast.runtime.tools.recall import Page, Recall, search_shown
 from holdfast.types.records import Logged
-
-if TYPE_CHECKING:
-    from holdfast.runtime.sessions.context import Context
 
 
 class Reading:
@@ -100,7 +95,7 @@ class Reading:
         """Return the generation of the view: 1 before the first roll-over. The log has all generations."""
         return (await open_state(self._engine.store, self.key)).generation
 
-    async def context(self, *, max_tokens: int | None = None, dialect: str | None = None) -> "Context":
+    async def context(self, *, max_tokens: int | None = None, dialect: str | None = None) -> Context:
         """Return what the model would be shown now, for a caller that makes its own model calls. Nothing is written.
 
         With `max_tokens` older messages are represented by a digest until the rest fits. `dialect` adds the request in

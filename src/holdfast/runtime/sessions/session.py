@@ -3,10 +3,10 @@
 A message is accepted when it is on disk. From then on it is answered, even if no caller waits for the answer.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from holdfast.core.limits.settings import checked_settings
 from holdfast.core.turn.failure_messages import OUTPUT_INVALID
@@ -23,6 +23,7 @@ from holdfast.runtime.sessions.branches import Branching
 from holdfast.runtime.sessions.following import Event, Following
 from holdfast.runtime.sessions.reading import Reading
 from holdfast.runtime.sessions.transfer import forked
+from holdfast.runtime.sessions.view import Preview
 from holdfast.runtime.tools.client_tools import find_call
 from holdfast.runtime.tools.toolbox import bound_output
 from holdfast.types.messages import ToolOutcome, ToolResult
@@ -43,9 +44,6 @@ from holdfast.types.records import (
     ToolSettled,
 )
 from holdfast.types.settings import Settings
-
-if TYPE_CHECKING:
-    from holdfast.runtime.engine.compaction import Preview
 
 __all__ = ["Answer", "Event", "Session"]
 
@@ -79,6 +77,19 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
+        output: Mapping[str, Any],
+        expect: int | None = None,
+        replaces: int | None = None,
+    ) -> OutputAnswer[Any]: ...
+
+    @overload
+    async def send(
+        self,
+        text: str = "",
+        *,
+        attachments: Sequence[Attachment | Path | str] = (),
+        client_id: str = "",
+        settings: Settings | None = None,
         output: None = None,
         expect: int | None = None,
         replaces: int | None = None,
@@ -91,7 +102,7 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
-        output: type[Any] | None = None,
+        output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
     ) -> Answer:
@@ -99,8 +110,8 @@ class Session(Branching, Reading, Approving, Following):
 
         `attachments` are paths, or bytes as `Attachment`. Two messages with the same `client_id` are one message, also
         across processes: both calls return its one answer. `settings` are those of this message alone. With `output`, a
-        type, the answer is JSON of that type, and its value is `answer.output`. Raises `TurnFailedError` if the turn
-        ends without an answer; the next message works.
+        type or a JSON Schema, the answer is JSON of that type, and its value is `answer.output`. Raises
+        `TurnFailedError` if the turn ends without an answer; the next message works.
 
         With `expect`, the last seq that the caller knows, this raises `SeqMovedError` if another record came first.
         `replaces` is the seq of a message that this one takes the place of, as in `edit`.
@@ -150,7 +161,7 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
-        output: type[Any] | None = None,
+        output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
     ) -> AsyncGenerator[Event, None]:
@@ -192,7 +203,7 @@ class Session(Branching, Reading, Approving, Following):
         attachments: Sequence[Attachment | Path | str] = (),
         client_id: str = "",
         settings: Settings | None = None,
-        output: type[Any] | None = None,
+        output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
     ) -> int:
@@ -221,9 +232,12 @@ class Session(Branching, Reading, Approving, Following):
     async def wait(self, turn: int, *, output: type[Value]) -> OutputAnswer[Value]: ...
 
     @overload
+    async def wait(self, turn: int, *, output: Mapping[str, Any]) -> OutputAnswer[Any]: ...
+
+    @overload
     async def wait(self, turn: int, *, output: None = None) -> Answer: ...
 
-    async def wait(self, turn: int, *, output: type[Any] | None = None) -> Answer:
+    async def wait(self, turn: int, *, output: type[Any] | Mapping[str, Any] | None = None) -> Answer:
         """Wait for the answer to a posted message. Any process may have posted it. Raises as `send` does."""
         self._supervisor.check_running()
         await self._check_turn(turn)
@@ -232,7 +246,7 @@ class Session(Branching, Reading, Approving, Following):
         self._supervisor.wake(self.key)
         return await self._answer(turn, output)
 
-    async def _answer(self, turn: int, output: type[Any] | None) -> Answer:
+    async def _answer(self, turn: int, output: type[Any] | Mapping[str, Any] | None) -> Answer:
         built = AnswerBuilder(turn)
         async with aclosing(self._follow(turn)) as updates:
             async for update in updates:
@@ -240,16 +254,17 @@ class Session(Branching, Reading, Approving, Following):
         answer = built.answer()
         if output is None:
             return answer
+        wanted: OutputType[Any] = self._output_type(output)
         try:
-            return with_output(answer, self._output_type(output).read(answer.text))
+            return with_output(answer, wanted.read(answer.text))
         except ValueError as error:
             # Another process checked the answer by its schema, or the message was sent with another type.
             sentence = f"The answer is not of the requested type: {error}"
             raise TurnFailedError(self.key, turn, OUTPUT_INVALID.code, sentence) from error
 
-    def _output_type(self, output: type[Value]) -> OutputType[Value]:
+    def _output_type(self, output: type[Value] | Mapping[str, Any]) -> OutputType[Value]:
         """Return a type of outputs, whose own checks apply from here on."""
-        wanted = output_type(output, bytes_max=self._engine.bounds.output_schema_bytes_max)
+        wanted: OutputType[Value] = output_type(output, bytes_max=self._engine.bounds.output_schema_bytes_max)
         self._engine.outputs.remember(wanted)
         return wanted
 
@@ -283,7 +298,7 @@ class Session(Branching, Reading, Approving, Following):
                             pass
         raise AssertionError("a mailbox ends only by an exception")
 
-    async def preview(self, *, focus: str = "", with_model: bool = False) -> "Preview | None":
+    async def preview(self, *, focus: str = "", with_model: bool = False) -> Preview | None:
         """Return the effect that `compact` would have now; None if there is nothing to compact.
 
         Nothing is written. With `with_model` a model writes the real summary, which costs a call; the summary is

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from holdfast.errors import HoldfastError, OperatorError, RetryLaterError, UsageError
 from holdfast.ports import Attachment, Tool
-from holdfast.runtime.tools.mcp_server import START_SECONDS, MCPServer
+from holdfast.runtime.tools.mcp_server import NOT_RUN, START_SECONDS, MCPServer
 from holdfast.types.messages import ToolSpec
 
 if TYPE_CHECKING:
     from mcp import ClientSession
     from mcp.types import CallToolResult, ReadResourceResult
     from mcp.types import Tool as ListedTool
+
+    from holdfast.runtime.tools.mcp_http import OpenCalls
 
 log = logging.getLogger("holdfast")
 
@@ -34,6 +36,8 @@ _NAME_CHARS_MAX = 64
 _PAGES_MAX = 20
 _DESCRIPTION_CHARS_MAX = 4_000
 _READ = "read_resource"
+# Code of the error that the SDK gives to a call if the server does not know the session.
+_SESSION_GONE = 32_600
 _READ_PARAMETERS = json.dumps(
     {
         "type": "object",
@@ -112,8 +116,29 @@ class Connection:
         return [one for one in listed if wanted is None or one.name in wanted]
 
     async def call(self, work: "Callable[[ClientSession], Awaitable[Result]]") -> Result:
-        """Do some work with the session of the server. Raises `_LostError` if the connection is lost meanwhile."""
+        """Do some work with the session of the server. Raises `_LostError` if the connection is lost meanwhile.
+
+        A server that does not know the session, because it was restarted, has done nothing: the work is done with a new
+        session then.
+        """
+        from mcp import McpError  # noqa: PLC0415 - the extra
+
         session = await self._connected()
+        try:
+            return await self._do(session, work)
+        except McpError as error:
+            if error.error.code != _SESSION_GONE:
+                raise
+        await self._forget(session)
+        return await self._do(await self._connected(), work)
+
+    async def _forget(self, session: "ClientSession") -> None:
+        """Close the connection of a session, unless it was opened again meanwhile."""
+        async with self._opening:
+            if self._session is session:
+                await self.close()
+
+    async def _do(self, session: "ClientSession", work: "Callable[[ClientSession], Awaitable[Result]]") -> Result:
         holder = self._task
         assert holder is not None, "set with the session"
         running = asyncio.ensure_future(work(session))
@@ -160,11 +185,14 @@ class Connection:
         async with AsyncExitStack() as stack:
             # Messages of servers may hold anything, and would fill the terminal.
             discarded = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, ASYNC230, SIM115 - no disk
-            streams = await stack.enter_async_context(_transport(self.server, discarded))
             # The SDK does not say when a server is gone, so what it sends passes through here.
             sender, receiver = anyio.create_memory_object_stream[Any](0)
+            for stream in (sender, receiver):
+                stack.callback(stream.close)
+            transport, calls = _transport(self.server, discarded, sender)
+            streams = await stack.enter_async_context(transport)
             session = await stack.enter_async_context(ClientSession(receiver, streams[1]))
-            passing = asyncio.ensure_future(_pass_on(streams[0], sender))
+            passing = asyncio.ensure_future(_pass_on(streams[0], sender, calls))
             stopping = asyncio.ensure_future(stop.wait())
             try:
                 await session.initialize()
@@ -172,6 +200,8 @@ class Connection:
                 await asyncio.wait([passing, stopping], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self._session = None
+                if calls is not None:
+                    calls.close()
                 for task in (passing, stopping):
                     task.cancel()
                 await asyncio.wait([passing, stopping])
@@ -184,23 +214,32 @@ class Connection:
             self._task.cancel()
 
 
-async def _pass_on(source: Any, target: Any) -> None:  # noqa: ANN401 - streams of the SDK
+async def _pass_on(source: Any, target: Any, calls: "OpenCalls | None") -> None:  # noqa: ANN401 - streams of the SDK
     """Pass messages on until the source ends, and end the target too."""
     async with source, target:
         async for message in source:
+            root = getattr(getattr(message, "message", None), "root", None)
+            if calls is not None and not hasattr(root, "method") and (call := getattr(root, "id", None)) is not None:
+                calls.end(call)
             await target.send(message)
 
 
-def _transport(server: MCPServer, errlog: TextIO) -> AbstractAsyncContextManager[Any]:
+def _transport(
+    server: MCPServer,
+    errlog: TextIO,
+    sender: Any,  # noqa: ANN401 - a stream of the SDK
+) -> "tuple[AbstractAsyncContextManager[Any], OpenCalls | None]":
+    """Return the transport to a server, and over HTTP its open calls, whose errors go to `sender`."""
     if server.url:
-        from mcp.client.streamable_http import streamablehttp_client  # noqa: PLC0415 - the extra
+        from holdfast.runtime.tools.mcp_http import OpenCalls, http_transport  # noqa: PLC0415 - needs the extra
 
-        return streamablehttp_client(server.url, headers=dict(server.headers or {}))
+        calls = OpenCalls(sender.send)
+        return http_transport(server.url, server.headers or {}, calls), calls
     from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client  # noqa: PLC0415 - the extra
 
     environment = {**get_default_environment(), **(server.env or {})}
     given = StdioServerParameters(command=server.command, args=list(server.args), env=environment, cwd=server.cwd)
-    return stdio_client(given, errlog=errlog)
+    return stdio_client(given, errlog=errlog), None
 
 
 def _reason(error: BaseException) -> str:
@@ -271,15 +310,20 @@ async def _once(connection: Connection, work: "Callable[[ClientSession], Awaitab
     from mcp import McpError  # noqa: PLC0415 - the extra
     from mcp.types import CONNECTION_CLOSED  # noqa: PLC0415 - the extra
 
+    name = connection.server.name
     try:
         return await connection.call(work)
     except McpError as error:
+        if error.error.code == NOT_RUN:
+            raise RetryLaterError(
+                f"the call was not made: MCP server {name}: {error}. It may be called again"
+            ) from error
         if error.error.code != CONNECTION_CLOSED:
             raise McpCallError(str(error)) from error
     except _LostError:
         pass
     raise RetryLaterError(
-        f"outcome unknown: the connection to the MCP server {connection.server.name} was lost while the call ran. It "
+        f"outcome unknown: the connection to the MCP server {name} was lost while the call ran. It "
         "may or may not have had its effect and was not repeated. Check before you call it again"
     )
 

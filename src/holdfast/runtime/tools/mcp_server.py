@@ -11,6 +11,8 @@ from holdfast.errors import UsageError
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,24}")
 # Time to start a server and to list its tools: a package runner may download it first.
 START_SECONDS = 60.0
+# Code of the JSON-RPC error that the client gives to a call that did not run.
+NOT_RUN = -32_001
 
 
 class MCPServer(msgspec.Struct, frozen=True, kw_only=True):

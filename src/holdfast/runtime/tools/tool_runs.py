@@ -49,6 +49,23 @@ class ToolRuns:
                 if call.call_id not in denied:
                     group.create_task(self._run_one(call, intent, known[call.call_id].starts + 1))
 
+    def runnable(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+        """Return the calls that this process runs.
+
+        A gateway or a terminal that answers an approval may lack the tool. The call then waits for a process that has
+        it, which also continues the turn, as long as the approval itself may take.
+        """
+        log, seconds = self._log(), self._engine.bounds.approval_seconds_max
+        known = {call.call.call_id: call for call in log.turn.calls_asked}
+        asked_at = {one.seq: one.at for one in log.tail if isinstance(one.record, ApprovalRequested)}
+
+        def is_for_another(call: Call) -> bool:
+            if not call.approval or self._is_ours(call.call):
+                return False
+            return self._engine.clock.now() < asked_at.get(call.approval, 0.0) + seconds
+
+        return tuple(call for call in calls if not is_for_another(known[call.call_id]))
+
     async def expire_approvals(self) -> bool:
         """Deny the requests that nobody answered in time, and return whether there were any."""
         log, seconds = self._log(), self._engine.bounds.approval_seconds_max
@@ -119,3 +136,8 @@ class Approval(msgspec.Struct, frozen=True):
     arguments: str
     # Seconds since the epoch.
     asked_at: float
+
+
+def approval_of(seq: int, at: float, record: ApprovalRequested) -> Approval:
+    """Return the approval that a record asks for."""
+    return Approval(seq, record.turn, record.call_id, record.name, record.arguments, at)
