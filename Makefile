@@ -11,12 +11,12 @@ PYTEST := $(BIN)/python -m tests.run -n $(JOBS) --dist worksteal
 FRAMEWORKS := openai-agents langgraph pydantic-ai claude-sdk agent-framework strands adk llama-index
 CLIENTS := clients crewai
 # Frameworks whose models have another lane, or no conversation over the transport: docs/adapters/README.md.
-STORES_ONLY := langgraph claude-sdk adk
+STORES_ONLY := langgraph claude-sdk
 ADAPTERS := $(FRAMEWORKS) $(CLIENTS)
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab attack adapters docs coefficients site screenshots release-check lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack adapters compare docs coefficients site screenshots release-check lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -26,6 +26,7 @@ help:
 	@echo 'make crashlab    kills, power losses and flipped bits, in a short form'
 	@echo 'make attack      attack a gateway, and report what did not hold'
 	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
+	@echo 'make compare     measure Holdfast beside the stores of agent frameworks; COMPARE=--long, --quick, --write'
 	@echo 'make docs        rewrite the generated parts of docs/'
 	@echo 'make site        build the documentation as a site in site/'
 	@echo 'make coefficients  fit the classifier of errors to the labelled rows (CORPUS=… adds recorded ones)'
@@ -111,6 +112,10 @@ adapters/%: .venv-adapters/%.stamp
 bench/adapters: $(addprefix bench/adapters/,$(filter-out claude-sdk,$(FRAMEWORKS)))
 bench/adapters/%: .venv-adapters/%.stamp
 	@.venv-adapters/$*/bin/holdfast bench adapters
+
+# Stores and conversations of agent frameworks, alone and with Holdfast, in one run: half an hour.
+compare: $(VENV)/dev.stamp $(ADAPTERS:%=.venv-adapters/%.stamp)
+	$(BIN)/python -m tests.compare $(COMPARE)
 
 .venv-adapters/%.stamp: requirements/adapters-%.txt requirements/build.txt pyproject.toml
 	$(PYTHON) -m venv .venv-adapters/$*

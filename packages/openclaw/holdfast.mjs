@@ -49,10 +49,13 @@ export class Gateway {
    * @param {string} session
    * @param {AgentMessage[]} messages
    * @param {string} clientId
+   * @param {boolean} [isHeartbeat] No summary reads the messages.
    */
-  async append(session, messages, clientId) {
-    const given = messages.map(asGiven).filter((one) => one.parts.length);
-    if (!given.length) return true;
+  async append(session, messages, clientId, isHeartbeat = false) {
+    const found = messages.map(asGiven).filter((one) => one.parts.length);
+    const given = isHeartbeat ? found.map((one) => (one.role === "user" ? { ...one, is_heartbeat: true } : one)) : found;
+    // An answer belongs to the message before it: without one of its own, a heartbeat would extend another turn.
+    if (!given.length || (isHeartbeat && given[0].role !== "user")) return true;
     if (given.length > MESSAGES_MAX) throw new Error(`a turn has ${given.length} messages; the gateway takes ${MESSAGES_MAX}`);
     const done = await this.request("POST", `/sessions/${encodeURIComponent(session)}/append`, {
       messages: given,
@@ -215,9 +218,8 @@ export function contextEngine(gateway) {
 
     /** @param {any} params */
     async commitTurn(params) {
-      // A heartbeat is answered and never becomes part of the memory.
-      if (params.isHeartbeat) return { status: "committed" };
-      const isNew = await gateway.append(keyOf(params), params.messages, params.advancementKey);
+      const isHeartbeat = Boolean(params.isHeartbeat);
+      const isNew = await gateway.append(keyOf(params), params.messages, params.advancementKey, isHeartbeat);
       return { status: isNew ? "committed" : "duplicate" };
     },
 

@@ -66,11 +66,16 @@ test("a session that outgrows the budget is shown within it, newest messages who
   assert.deepEqual(none, { ok: true, compacted: false, reason: "no turn is committed yet" });
 });
 
-test("heartbeats are answered and never stored", async () => {
+test("heartbeats are stored with their mark, once, and an answer alone is not", async () => {
   const engine = contextEngine(new Gateway({ url: gateway.url }));
   const turn = { advancementKey: "beat-1", sessionId: "s-3", messages: [user("HEARTBEAT"), answer(text("ok"))] };
   assert.deepEqual(await engine.commitTurn({ ...turn, isHeartbeat: true }), { status: "committed" });
-  assert.ok(!(await gateway.sessions()).includes("openclaw:s-3"));
+  assert.deepEqual(await engine.commitTurn({ ...turn, isHeartbeat: true }), { status: "duplicate" });
+  const alone = { advancementKey: "beat-2", sessionId: "s-3", messages: [answer(text("still here"))] };
+  assert.deepEqual(await engine.commitTurn({ ...alone, isHeartbeat: true }), { status: "committed" });
+  const { records } = await gateway.get("/api/sessions/openclaw%3As-3/records");
+  const kept = records.map(({ record }) => [record.role, Boolean(record.is_heartbeat)]);
+  assert.deepEqual(kept, [["user", true], ["assistant", false]]);
 });
 
 test("a gateway is asked for a budget, and an error of it is the host's", async () => {

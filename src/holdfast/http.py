@@ -23,13 +23,12 @@ from holdfast.adapters.loop_thread import LoopCalls
 from holdfast.errors import UsageError
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import ClientGoneError, Scope, send_response
-from holdfast.gateway.http.auth import Tenant
+from holdfast.gateway.http.auth import Tenant, move_query_key
 from holdfast.gateway.http.problems import headers_of, problem_of
+from holdfast.gateway.proxy.access import PREFIXES
 from holdfast.gateway.proxy.app import ProxyApp
 from holdfast.gateway.proxy.responses import problem_response
-from holdfast.gateway.proxy.upstream import Upstream, open_upstream
-from holdfast.models.anthropic import DEFAULT_BASE_URL as ANTHROPIC_URL
-from holdfast.models.openai_chat import DEFAULT_BASE_URL as OPENAI_URL
+from holdfast.gateway.proxy.upstream import OFFICIAL, Upstream, open_upstream
 from holdfast.runtime.sessions.client import Client
 from holdfast.wiring.library import model_overrides, owner_name
 
@@ -63,9 +62,9 @@ def transport(client: Client | BlockingClient, *, upstream: str | Mapping[str, s
     """Return a transport for `httpx.Client`, `httpx.AsyncClient` and those of httpx2.
 
     `client` owns the store with the sessions. Open a `holdfast.blocking` one for synchronous HTTP clients and for those
-    of other event loops. `upstream` is the base URL of the provider, or one each for "openai" and "anthropic"; default:
-    the providers' own. A request brings its own key. The header `x-holdfast-session` names a session; without it the
-    messages of a request find theirs.
+    of other event loops. `upstream` is the base URL of the provider, or one each for "openai", "anthropic" and
+    "gemini"; default: the providers' own. A request brings its own key. The header `x-holdfast-session` names a
+    session; without it the messages of a request find theirs.
     """
     return Transport(*calls_of(client), _upstreams(upstream))
 
@@ -73,10 +72,10 @@ def transport(client: Client | BlockingClient, *, upstream: str | Mapping[str, s
 def _upstreams(wanted: str | Mapping[str, str] | None) -> dict[str, Upstream]:
     if isinstance(wanted, str):
         base = wanted.rstrip("/").removesuffix(_PREFIX)
-        wanted = {"openai": base + _PREFIX, "anthropic": base}
-    urls = {"openai": OPENAI_URL, "anthropic": ANTHROPIC_URL} if wanted is None else dict(wanted)
-    if unknown := sorted(urls.keys() - {"openai", "anthropic"}):
-        raise UsageError(f'there is no upstream {unknown[0]!r}; name "openai", "anthropic" or both')
+        wanted = {"openai": base + _PREFIX, "anthropic": base, "gemini": base}
+    urls = OFFICIAL if wanted is None else dict(wanted)
+    if unknown := sorted(urls.keys() - OFFICIAL.keys()):
+        raise UsageError(f"there is no upstream {unknown[0]!r}; name some of {', '.join(OFFICIAL)}")
     opened = (open_upstream(family, url, "", (), os.environ) for family, url in urls.items())
     return {one.family: one for one in opened if one is not None}
 
@@ -109,8 +108,8 @@ class Transport:
     def _call(self, request: _Request, body: bytes) -> "_Call":
         raw, _, query = request.url.raw_path.partition(b"?")
         # The base URL of a client may have a path before the version.
-        place = raw.find(_PREFIX.encode() + b"/")
-        path = raw if place < 0 else raw[place:]
+        places = [place for prefix in PREFIXES if (place := raw.find(prefix.encode())) >= 0]
+        path = raw[min(places) :] if places else raw
         scope: Scope = {
             "type": "http",
             "method": request.method,
@@ -121,6 +120,7 @@ class Transport:
             "holdfast.tenant": self._tenant,
             "holdfast.route": "other",
         }
+        move_query_key(scope)
         return _Call(self, scope, body)
 
     def app(self) -> ProxyApp:

@@ -1,16 +1,17 @@
 """Agents of every framework over the transport, each with the same three actions. Imported where one is installed."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import openai
-
 from tests.adapters.provider import RESULT
 
-# The HTTP module of the installed OpenAI SDK: httpx2 since its version 3.
+# Google's lane has no OpenAI SDK.
+openai: Any = importlib.import_module("openai") if importlib.util.find_spec("openai") else None
+# The HTTP module of the installed SDK: httpx2 for OpenAI's since its version 3.
 http: Any = importlib.import_module(
-    next(one.__module__.partition(".")[0] for one in openai.DefaultHttpxClient.__mro__[1:])
+    next(one.__module__.partition(".")[0] for one in openai.DefaultHttpxClient.__mro__[1:]) if openai else "httpx"
 )
 ORPHAN = {"id": "lost", "type": "function", "function": {"name": "depth", "arguments": "{}"}}
 SCHEMA = {"type": "object", "properties": {"place": {"type": "string"}}}
@@ -47,7 +48,7 @@ def _sync(transport: Any) -> Any:
     return http.Client(transport=transport)
 
 
-def _sdk(transport: Any, url: str) -> openai.AsyncOpenAI:
+def _sdk(transport: Any, url: str) -> Any:
     client = http.AsyncClient(transport=transport)
     return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, http_client=client)
 
@@ -370,6 +371,92 @@ class CrewAI(_Dicts):
         return str(self._streaming.call(self._messages))
 
 
+def _google(transport: Any, url: str) -> Any:
+    from google import genai  # noqa: PLC0415
+    from google.genai import types  # noqa: PLC0415
+
+    client = http.AsyncClient(transport=transport) if transport is not None else None
+    return genai.Client(api_key="any", http_options=types.HttpOptions(base_url=url, httpx_async_client=client))
+
+
+def _lost_call() -> Any:
+    from google.genai import types  # noqa: PLC0415
+
+    call = types.FunctionCall(id="lost", name="depth", args={})
+    return types.Content(role="model", parts=[types.Part(function_call=call)])
+
+
+class GoogleGenAI:
+    """Google's own client, whose chat runs the tools."""
+
+    def __init__(self, transport: Any, url: str) -> None:
+        self._client = _google(transport, url)
+        self._chat = self._client.aio.chats.create(model="sim", config={"tools": [depth]})
+
+    async def ask(self, text: str) -> str:
+        return (await self._chat.send_message(text)).text or ""
+
+    async def stream(self, text: str) -> str:
+        parts = [part.text or "" async for part in await self._chat.send_message_stream(text)]
+        assert len(parts) > 1
+        return "".join(parts)
+
+    def orphan(self) -> None:
+        history = [*self._chat.get_history(), _lost_call()]
+        self._chat = self._client.aio.chats.create(model="sim", config={"tools": [depth]}, history=history)
+
+
+class GoogleGenAIByUrl(GoogleGenAI):
+    """The same with a base URL only."""
+
+    def __init__(self, _transport: Any, url: str) -> None:
+        super().__init__(None, url)
+
+
+class GoogleADK:
+    """Google's Agent Development Kit with its default models."""
+
+    def __init__(self, transport: Any, url: str) -> None:
+        from google.adk.agents import LlmAgent  # noqa: PLC0415
+        from google.adk.models.google_llm import Gemini  # noqa: PLC0415
+        from google.adk.runners import InMemoryRunner  # noqa: PLC0415
+
+        model = Gemini(model="sim", client=_google(transport, url))
+        self._runner = InMemoryRunner(agent=LlmAgent(name="a", model=model, tools=[depth]), app_name="a")
+        self._session: Any = None
+        self._lost: list[Any] = []
+
+    async def ask(self, text: str) -> str:
+        return await self._run(text)
+
+    async def stream(self, text: str) -> str:
+        from google.adk.agents.run_config import RunConfig, StreamingMode  # noqa: PLC0415
+
+        return await self._run(text, RunConfig(streaming_mode=StreamingMode.SSE))
+
+    async def _run(self, text: str, config: Any = None) -> str:
+        from google.adk.events.event import Event  # noqa: PLC0415
+        from google.genai import types  # noqa: PLC0415
+
+        names = {"app_name": "a", "user_id": "u"}
+        service = self._runner.session_service
+        self._session = self._session or await service.create_session(**names)
+        self._session = await service.get_session(**names, session_id=self._session.id)
+        for content in self._lost:
+            await service.append_event(self._session, Event(author="a", invocation_id="lost", content=content))
+        self._lost = []
+        asked = types.Content(role="user", parts=[types.Part(text=text)])
+        given = {"user_id": "u", "session_id": self._session.id, "new_message": asked}
+        events = [one async for one in self._runner.run_async(**given, **({"run_config": config} if config else {}))]
+        if config:
+            assert any(one.partial for one in events)
+        said = [one for one in events if one.is_final_response() and one.content and one.content.parts]
+        return "".join(part.text or "" for one in said for part in one.content.parts)
+
+    def orphan(self) -> None:
+        self._lost.append(_lost_call())
+
+
 FRAMEWORKS: dict[str, tuple[str, Callable[[Any, str], Talking]]] = {
     "openai-agents": ("agents", OpenAIAgents),
     "pydantic-ai": ("pydantic_ai", PydanticAI),
@@ -381,6 +468,9 @@ FRAMEWORKS: dict[str, tuple[str, Callable[[Any, str], Talking]]] = {
     "dspy": ("dspy", DSPy),
     "smolagents": ("smolagents", Smolagents),
     "crewai": ("crewai", CrewAI),
+    "google-genai": ("google.genai", GoogleGenAI),
+    "google-genai-url": ("google.genai", GoogleGenAIByUrl),
+    "adk": ("google.adk", GoogleADK),
 }
 # Clients that take no transport, and are served by a gateway.
-BASE_URL_ONLY = {"dspy", "crewai"}
+BASE_URL_ONLY = {"dspy", "crewai", "google-genai-url"}

@@ -49,8 +49,9 @@ def a_provider(window_tokens: int = WINDOW_TOKENS) -> Iterator[Provider]:
 def a_gateway(url: str) -> Iterator[str]:
     """Serve a gateway with an upstream in a process of its own, for clients that take no transport."""
     command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--store", ":memory:"]
-    settings = f"upstream.openai_base_url={url}/v1"
-    with subprocess.Popen([*command, "--set", settings], stdout=subprocess.PIPE, text=True) as process:
+    upstreams = {"openai": f"{url}/v1", "gemini": url}
+    settings = [part for name, one in upstreams.items() for part in ("--set", f"upstream.{name}_base_url={one}")]
+    with subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().split()[-1]

@@ -50,7 +50,8 @@ async def talk(agent: Talking, answers: list[str], *, has_orphan: bool = False) 
 
 def test_the_frameworks_of_this_lane_are_installed() -> None:
     wanted = os.environ.get("ADAPTER_LANE", "")
-    expected = {"clients": ["langchain", "litellm", "dspy", "smolagents"]}.get(wanted, [wanted] if wanted else [])
+    lanes = {"clients": ["langchain", "litellm", "dspy", "smolagents"], "adk": ["google-genai", "adk"]}
+    expected = lanes.get(wanted, [wanted] if wanted else [])
 
     assert [name for name in INSTALLED if name in expected] == [name for name in expected if name in FRAMEWORKS]
 
@@ -76,7 +77,7 @@ async def test_seventeen_growing_messages_are_answered(url: str, name: str, *, h
 
 @pytest.mark.parametrize("name", INSTALLED)
 async def test_without_the_transport_the_conversation_fails(url: str, name: str) -> None:
-    agent = FRAMEWORKS[name][1](http.HTTPTransport() if name in _SYNC else http.AsyncHTTPTransport(), url)
+    agent = FRAMEWORKS[name][1](http.HTTPTransport() if name in SYNC else http.AsyncHTTPTransport(), url)
     answers: list[str] = []
 
     with pytest.raises(Exception) as raised:  # noqa: PT011 - each framework has errors of its own
@@ -86,4 +87,4 @@ async def test_without_the_transport_the_conversation_fails(url: str, name: str)
     print(f"{name}: {len(answers)} of {MESSAGES} without the transport ({type(raised.value).__name__})")  # noqa: T201
 
 
-_SYNC = {"litellm", "smolagents"}
+SYNC = {"litellm", "smolagents"}

@@ -161,7 +161,7 @@ def test_an_agent_that_cannot_be_redirected_is_not_started(home: Path) -> None:
     programs = make_agent(home / "bin", "gemini", "print('started')")
     ended = holdfast("run", "gemini", settings=settings(home, programs=programs))
     assert (ended.returncode, ended.stdout) == (2, b"")
-    assert b"does not serve the Gemini API" in ended.stderr
+    assert b"set GEMINI_API_KEY" in ended.stderr
 
 
 def test_a_program_that_is_not_installed_is_named(home: Path) -> None:

@@ -33,7 +33,7 @@ def test_every_agent_of_the_table_has_its_own_command_and_name() -> None:
     assert len({agent.command for agent in AGENTS}) == len({agent.name for agent in AGENTS}) == len(AGENTS) == 12
     assert agent_of("vi") is None
     # Three have no compaction of their own that the gateway would have to answer, or are not redirected.
-    assert {agent.name for agent in AGENTS} - {profile.name for profile in PROFILES} == {"gemini", "crush", "goose"}
+    assert {agent.name for agent in AGENTS} - {profile.name for profile in PROFILES} == {"crush", "goose"}
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.command)
@@ -132,7 +132,8 @@ def test_own_providers_are_redirected_to_one_upstream_per_family_and_others_are_
 
 
 def test_an_agent_that_cannot_be_redirected_says_why() -> None:
-    assert "does not serve the Gemini API" in why_not(known("gemini"), {})
+    assert "Google login" in why_not(known("gemini"), {})
+    assert why_not(known("gemini"), {"GEMINI_API_KEY": "k"}) == ""
     assert "GitHub" in why_not(known("copilot"), {})
     assert why_not(known("copilot"), {"COPILOT_PROVIDER_API_KEY": "k"}) == ""
     assert why_not(known("claude"), {}) == ""
@@ -143,4 +144,4 @@ def test_the_table_names_every_agent_and_what_it_is_given() -> None:
     assert all(f"`holdfast run {agent.command}`" in table for agent in AGENTS)
     assert "`OPENCLAW_CONFIG_PATH`" in table
     assert "flags, a temporary file" in table
-    assert "not started: the gateway does not serve the Gemini API" in table
+    assert "`GOOGLE_GEMINI_BASE_URL`" in table

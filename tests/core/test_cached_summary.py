@@ -124,6 +124,14 @@ def test_only_what_stands_in_the_view_as_it_was_said_is_noted_from_it() -> None:
 # The cache.
 
 
+def test_a_view_with_a_heartbeat_among_the_messages_is_not_noted_from() -> None:
+    beat, later = said(3, "HEARTBEAT"), said(5, "and on")
+
+    assert stands_verbatim([said(1, "hello"), later], [said(1, "hello"), beat, later])
+    assert not stands_verbatim([said(1, "hello"), later], [said(1, "hello"), beat, later], frozenset({3}))
+    assert stands_verbatim([said(1, "hello")], [said(1, "hello"), beat], frozenset({3})), "it comes after them"
+
+
 def logged(records: Sequence[AnyRecord], *, at: Sequence[float] = ()) -> list[Logged]:
     times = at or [0.0] * len(records)
     return [Logged(seq, when, record) for seq, (when, record) in enumerate(zip(times, records, strict=True), start=1)]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compaction.digest import represent
+from holdfast.core.compaction.digest import remember, represent
 from holdfast.core.compaction.facts import Passage
-from holdfast.core.compaction.ledger import Ledger, lines_in, make_ledger
+from holdfast.core.compaction.ledger import Ledger, ledger_of, lines_in, make_ledger
 from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.core.text.truncation import frame
 from holdfast.types.messages import BlobRef, LargeText, Media, Message, Reasoning, Role, ToolCall, ToolOutcome
@@ -49,6 +49,19 @@ def test_a_ledger_has_state_and_names_without_the_story() -> None:
         "last words [#6] I will use the flag instead of the constant, because it is shorter.\n"
         "names [#7] portFlag, startServer"
     )
+
+
+def test_names_take_at_most_a_quarter_of_the_notes_and_the_ledger_together() -> None:
+    memory = remember([said(1, "Look through all of it."), *(listing(seq, f"part{seq}") for seq in range(2, 12))])
+    short, long = "The crew looked around. " * 80, "The crew looked around. " * 400
+
+    def named(notes: str) -> int:
+        lines = ledger_of(memory, tokens_max=2_000, notes=notes).lines
+        return sum(len(line) for line in lines if line.startswith("names "))
+
+    whole = len(short) + len(ledger_of(memory, tokens_max=2_000, notes=short).render())
+    assert 0.15 * whole <= named(short) <= 0.25 * whole
+    assert named(long) > 2 * named(short)
 
 
 def test_nothing_gives_an_empty_ledger() -> None:

@@ -97,6 +97,24 @@ def test_an_option_is_found_behind_a_yes() -> None:
     assert found.question.startswith("1. Test the sub-agents first (Would you like me to do any of these?")
 
 
+@pytest.mark.parametrize(
+    ("answer", "option"),
+    [
+        ("the second, please", "2. Test the folders ("),
+        ("second", "2. Test the folders ("),
+        ("first option", "1. Test the sub-agents ("),
+        ("ok, the first one", "1. Test the sub-agents ("),
+        ("ok, write the test first", ""),
+        ("First, run what we have", ""),
+        ("yes, but leave the first line", ""),
+    ],
+)
+def test_an_ordinal_chooses_an_option_only_where_it_stands_for_one(answer: str, option: str) -> None:
+    proposal = "1. Test the sub-agents\n2. Test the folders\nWould you like me to do any of these?"
+    (found,) = remember([answered(1, proposal), said(2, answer)]).agreements
+    assert found.question.startswith(option or "Would you like me")
+
+
 def test_an_option_alone_is_the_question() -> None:
     (found,) = remember([answered(1, "2. Go on"), said(2, "2")]).agreements
     assert found.question == "2. Go on"

@@ -82,6 +82,11 @@ def test_a_reply_is_continued_here_if_all_its_calls_are_ours(
         (b',"conversation":"conv_1"', False),
         (b',"tools":[{"type":"custom","custom":{"name" : "recall"}}]', False),
         (b',"tools":[{"name":"recaller","description":"recall"}]', True),
+        (b',"toolConfig":{},"generationConfig":{}', True),
+        (b',"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"generationConfig":{"candidateCount":1}', True),
+        (b',"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}', False),
+        (b',"generationConfig":{"candidateCount":2}', False),
+        (b',"tools":[{"functionDeclarations":[{"name":"recall"}]}]', False),
     ],
 )
 def test_a_request_that_forces_its_answer_has_no_room_for_the_tool(fields: bytes, *, expected: bool) -> None:

@@ -196,6 +196,45 @@ def test_a_question_about_a_person_prefers_what_that_person_said() -> None:
     assert "https:" not in word_counts("https://example.org is up")
 
 
+def test_an_answer_comes_before_the_question_that_it_follows() -> None:
+    said = [
+        "Any news about the harbour tickets?",
+        "They are at the desk of the harbour hall.",
+        "Good to know.",
+        "The harbour tickets were dear.",
+    ]
+    index = indexed(*(Row(seq, 0, "", text) for seq, text in enumerate(said, start=1)))
+
+    assert found_by(index, "where are the harbour tickets")[0] == 2
+    assert found_by(index, "what did they ask about the harbour tickets")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("Where is it?", {"?", "??"}),
+        ("Where is it? And the key?", {"?", "??"}),
+        ("Ana: Where is it? :)", {"?", "??"}),
+        ("**Where is it?**\n", {"?", "??"}),
+        ("\u9418\u5319\u5728\u54ea\u88e1\uff1f", {"?", "??"}),
+        ("I lost it. Where is it?", {"?"}),
+        ("I lost it\nWhere is it?", {"?"}),
+        ("\u6211\u4e1f\u4e86\u3002\u5728\u54ea\u88e1\uff1f", {"?"}),
+        ("Where is it? In the box.", set()),
+        ("It is in the box", set()),
+        ("", set()),
+    ],
+)
+def test_a_text_has_marks_if_its_last_sentence_asks_and_if_all_do(text: str, marks: set[str]) -> None:
+    assert {word for word in word_counts(text) if not word.strip("?")} == marks
+
+
+def test_a_question_among_tool_steps_ranks_by_its_words_alone() -> None:
+    index = indexed(Row(1, 0, "", "Is the harbour open?"), Row(3, 2, "search harbour", "Is the harbour open?"))
+
+    assert found_by(index, "harbour")[0] == 3
+
+
 def test_a_step_about_a_path_comes_before_one_whose_output_names_it() -> None:
     index = indexed(
         Row(2, 1, "grep x", "src/a.py src/a.py src/a.py"),

@@ -2,9 +2,21 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.view import EMPTY, NO_RECEIPT, NOT_RUN, ViewMessage, conversation, origins_in_view
+from holdfast.core.view import (
+    EMPTY,
+    NO_RECEIPT,
+    NOT_RUN,
+    ViewMessage,
+    conversation,
+    heartbeats,
+    memory_lens,
+    originals_lens,
+    origins_in_view,
+    uncovered,
+)
 from holdfast.core.view import messages_in_view as view_of
 from holdfast.testing.builders import a_reply, a_tool_call, a_turn_ended, an_attempt_started, an_input
 from holdfast.types.messages import (
@@ -304,3 +316,58 @@ def test_every_message_of_the_view_has_its_record_and_the_summary_has_none() -> 
     state = Turn(compaction=CompactionApplied(0, 7, "the summary", 100, 10), pins=(1,), last_turn=7)
     assert [text_of(one.parts) for one in view_of(log, state)] == ["pinned", "the summary", "third", "three"]
     assert origins_in_view(log, state) == (1, 0, 7, 9)
+
+
+def a_beat() -> InputAdmitted:
+    return InputAdmitted((Text("HEARTBEAT"),), is_heartbeat=True)
+
+
+def a_talk_with_heartbeats(*, compacted_for: int = 0) -> tuple[list[Logged], Turn]:
+    """Return a message, a heartbeat with its answer, a compaction, and a heartbeat that was admitted before it."""
+    made = CompactionApplied(compacted_for, 1, "", 2, 1)
+    log = a_log(
+        an_input("hi"),
+        TurnStarted(1),
+        a_reply("hello"),
+        a_turn_ended(1),
+        a_beat(),
+        TurnStarted(5),
+        a_reply("alive", turn=5),
+        a_turn_ended(5),
+        a_beat(),
+        made,
+        TurnStarted(9),
+        a_reply("still alive", turn=9),
+        a_turn_ended(9),
+    )
+    return log, Turn(compaction=made, compaction_seq=10)
+
+
+def test_a_compaction_drops_heartbeats_that_started_before_it_and_no_other() -> None:
+    log, turn = a_talk_with_heartbeats()
+    before, after = log[:9], turn
+
+    assert heartbeats(log) == {5, 9}
+    assert len(view_of(before, Turn())) == 4
+    assert view_of(log, after) == (
+        user("hi"),
+        assistant(Text("hello")),
+        user("HEARTBEAT"),
+        assistant(Text("still alive")),
+    )
+    shown = conversation(log, first_turn=1)
+    assert uncovered(log, after, [one for one in shown if one.turn != 5]) == []
+
+
+def test_a_compaction_made_for_a_heartbeat_and_a_pin_keep_it() -> None:
+    for kept in (a_talk_with_heartbeats(compacted_for=5), (a_talk_with_heartbeats()[0], Turn(pins=(5,)))):
+        assert user("HEARTBEAT") in view_of(*kept)[2:3]
+    log, turn = a_talk_with_heartbeats()
+    assert view_of(log, replace(turn, pins=(5,)))[2] == user("HEARTBEAT")
+
+
+def test_originals_of_summaries_and_memories_have_no_heartbeat_and_no_answer_to_one() -> None:
+    log, turn = a_talk_with_heartbeats()
+
+    for lens in (originals_lens(turn), memory_lens(turn)):
+        assert [one.message for one in conversation(log, lens=lens)] == [user("hi"), assistant(Text("hello"))]

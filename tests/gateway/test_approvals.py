@@ -77,7 +77,9 @@ async def test_an_approval_is_an_event_a_state_and_in_the_list_of_all_sessions()
 
     assert record.told["seq"] == event.told["request"]
     assert (event.told["tool"], event.told["arguments"], event.cursor) == ("pay", '{"amount": 5}', "")
-    assert everywhere.body == {"approvals": [{**event.told, "session": "telegram:42"}], "is_complete": True}
+    expires_at = event.told["asked_at"] + Bounds().approval_seconds_max
+    pending = {**event.told, "expires_at": expires_at, "session": "telegram:42"}
+    assert everywhere.body == {"approvals": [pending], "is_complete": True}
     assert detail.body["approvals"] == [event.told]
     (row,) = listed.body["sessions"]
     assert (row["state"], row["says"]) == ("approval", "waiting for an approval of pay")

@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
@@ -248,3 +249,23 @@ async def test_a_message_is_left_out_of_the_view_and_taken_back() -> None:
     assert (left_out.status, taken_back.status, wrong.status) == (200, 200, 422)
     assert (detail["excluded"], after["excluded"]) == ([1], [])
     assert [one["reason"] for one in past["left"]] == ["excluded"]
+
+
+async def test_a_heartbeat_is_answered_and_the_next_compaction_drops_it_from_the_view() -> None:
+    model = simulated_model(Simulation(Limits(window_tokens=16_000, output_tokens_max=2_000)))
+    async with a_gateway(model, engine_bounds=Bounds(compacts_ahead=False)) as running:
+        for number in range(6):
+            await running.client.send("telegram:42", f"Read /srv/place{number}.txt. " + "A long letter came. " * 150)
+        beat = await running.client.post(f"{KEY}/messages", {"text": "HEARTBEAT", "is_heartbeat": True})
+        turn = beat.body["turn"]
+        before = (await running.client.get(f"{KEY}/view")).body
+        compacted = await running.client.post(f"{KEY}/compact", {})
+        view = (await running.client.get(f"{KEY}/view")).body
+        past = (await running.client.get(f"{KEY}/past")).body
+        (shown,) = (await running.client.get(f"{KEY}/records?after={turn - 1}&limit=1")).body["records"]
+
+    assert (beat.status, compacted.body["outcome"]) == (200, "applied")
+    assert ("HEARTBEAT" in str(before["messages"]), "HEARTBEAT" in str(view["messages"])) == (True, False)
+    assert shown["record"]["is_heartbeat"] is True
+    dropped = [(one["first"], one["words"]) for one in past["left"] if one["reason"] == "heartbeat"]
+    assert dropped == [(turn, "a heartbeat, which no summary keeps")]

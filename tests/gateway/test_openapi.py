@@ -82,9 +82,13 @@ async def test_examples_of_the_proxy_endpoints_are_answered_as_they_stand(tmp_pa
         for path, operations in proxy_paths().items():
             for method, operation in operations.items():
                 media = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-                async with http.request(method, url + path, json=media.get("example")) as answer:
+                address = url + path.replace("{model}", "sim")
+                async with http.request(method, address, json=media.get("example")) as answer:
                     told = await answer.json()
                 example = operation["responses"]["200"]["content"]["application/json"]["example"]
+                if isinstance(example, list):
+                    # Of a list, the last element has everything.
+                    told, example = told[-1], example[-1]
                 assert (answer.status, set(example) - set(told)) == (200, set()), told
 
 

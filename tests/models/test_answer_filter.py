@@ -98,7 +98,7 @@ def test_a_streamed_answer_is_joined_with_the_one_that_continues_it(dialect: str
         body = _filtered(dialect, [first, second, last], seed, is_streamed=True)
         reply = _decoded(dialect, body)
         assert b"recall" not in body
-        gap = "\n\n" if dialect == "openai-chat" else ""
+        gap = "\n\n" if dialect in ("openai-chat", "gemini") else ""
         assert "".join(part.text for part in reply.parts if isinstance(part, Text)) == f"I look.{gap}Found."
         kept = [part for part in reply.parts if isinstance(part, Reasoning)]
         # Reasoning right before a call of ours stays behind with it.

@@ -399,9 +399,9 @@ def test_gemini_pairs_calls_and_results_without_ids_by_name_and_order() -> None:
     decoded = DIALECTS[GEMINI].decode_request(json.dumps(body).encode(), path="/v1beta/models/g:generateContent")
     assert (decoded.model, decoded.wants_stream) == ("g", False)
     assert decoded.request.messages[2] == returned(
-        ToolResult("call_2", (Text('{"seen":1}'),)),
-        ToolResult("call_1", (Text('{"n":1}'),)),
-        ToolResult("call_3", (Text("no"),), ToolOutcome.FAILED),
+        ToolResult("call_1_1", (Text('{"seen":1}'),)),
+        ToolResult("call_1_0", (Text('{"n":1}'),)),
+        ToolResult("call_1_2", (Text("no"),), ToolOutcome.FAILED),
     )
     assert decoded.request.messages[3] == said("[file at https://example.com/a]")
 

@@ -97,6 +97,7 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
         opened = [
             open_upstream("openai", f"{upstream_url}/v1", "THE_KEY", tuple(fallbacks), environ),
             open_upstream("anthropic", upstream_url, "THE_KEY", tuple(fallbacks), environ),
+            open_upstream("gemini", upstream_url, "THE_KEY", tuple(fallbacks), environ),
         ]
         allowed = tuple(allowed_paths)
         upstreams = {one.family: replace(one, allowed_paths=allowed) for one in opened if one is not None}
@@ -110,7 +111,7 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
             state,
             metrics=Metrics(),
             needs_keys=key_file is not None,
-            mounts={"v1": Mount(dropin, error_response=problem_response)},
+            mounts=dict.fromkeys(("v1", "v1beta"), Mount(dropin, error_response=problem_response)),
         )
         url = await stack.enter_async_context(serve_gateway(gateway))
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)

@@ -1,5 +1,6 @@
 """Clients of all dialects, streaming and not, which keep what their SDK gives them and send it back."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,7 +8,7 @@ from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from tests.proxy.proxies import DropInRunning
 
-DIALECTS = ["chat", "responses", "anthropic"]
+DIALECTS = ["chat", "responses", "anthropic", "gemini"]
 SCHEMA: Any = {"type": "object", "properties": {}}
 WINDOW = Limits(window_tokens=4_000, output_tokens_max=800)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 12
@@ -36,8 +37,19 @@ def a_past(messages: int = 40) -> list[Any]:
 def tool(dialect: str, name: str) -> Any:
     if dialect == "anthropic":
         return {"name": name, "description": "A tool.", "input_schema": SCHEMA}
+    if dialect == "gemini":
+        return {"functionDeclarations": [{"name": name, "description": "A tool.", "parametersJsonSchema": SCHEMA}]}
     function = {"name": name, "description": "A tool.", "parameters": SCHEMA}
     return {"type": "function", "function": function} if dialect == "chat" else {"type": "function", **function}
+
+
+def gemini_contents(messages: list[Any]) -> list[Any]:
+    """Return messages of a person and contents of a model as Gemini's clients send them."""
+    roles = {"user": "user", "assistant": "model"}
+    return [
+        {"role": roles[one["role"]], "parts": [{"text": one["content"]}]} if "content" in one else one
+        for one in messages
+    ]
 
 
 @dataclass
@@ -72,6 +84,9 @@ class Recaller:
         if self.dialect == "anthropic":
             results = [{"type": "tool_result", "tool_use_id": call_id, "content": text} for call_id, _ in answer.calls]
             self.messages.append({"role": "user", "content": results})
+        elif self.dialect == "gemini":
+            named = [{"id": call_id, "name": name, "response": {"output": text}} for call_id, name in answer.calls]
+            self.messages.append({"role": "user", "parts": [{"functionResponse": one} for one in named]})
         elif self.dialect == "chat":
             self.messages += [{"role": "tool", "tool_call_id": call_id, "content": text} for call_id, _ in answer.calls]
         else:
@@ -89,6 +104,8 @@ class Recaller:
                 return await self._chat(settings)
             case "responses":
                 return await self._responses(settings)
+            case "gemini":
+                return await self._gemini(settings)
             case _:
                 return await self._anthropic(settings)
 
@@ -165,4 +182,30 @@ class Recaller:
             reply.stop_reason,
             (usage.input_tokens + cached, usage.output_tokens),
             sum("thinking" in part["type"] for part in parts),
+        )
+
+    async def _gemini(self, settings: dict[str, Any]) -> Answer:
+        """Ask without the official client, which needs an environment of its own: make adapters/clients."""
+        generation = {"maxOutputTokens": 300, **settings.pop("generationConfig", {})}
+        body = {**settings, "contents": gemini_contents(self.messages), "generationConfig": generation}
+        body.pop("model")
+        method = "streamGenerateContent?alt=sse" if self.is_streamed else "generateContent"
+        headers = {"x-goog-api-key": "AIza-the-clients-own-key"}
+        url = f"{self.running.url}/v1beta/models/sim:{method}"
+        async with self.running.http.post(url, json=body, headers=headers) as response:
+            raw = (await response.read()).decode()
+            assert response.status == 200, raw
+        events = [json.loads(line[5:]) for line in raw.splitlines() if line.startswith("data:")] or [json.loads(raw)]
+        contents = [one["candidates"][0]["content"] for one in events]
+        # As the official client does: one content for each event.
+        self.messages += [one for one in contents if one["parts"]]
+        parts = [part for one in contents for part in one["parts"]]
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        usage = events[-1]["usageMetadata"]
+        return Answer(
+            "".join(part.get("text", "") for part in parts if not part.get("thought")),
+            [(call["id"], call["name"]) for call in calls],
+            events[-1]["candidates"][0]["finishReason"],
+            (usage["promptTokenCount"], usage["candidatesTokenCount"]),
+            sum("thoughtSignature" in part for part in parts),
         )

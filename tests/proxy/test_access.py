@@ -33,6 +33,12 @@ MODEL_CALLS = [
     ("GET", "/v1/models/gpt-9"),
     ("GET", "/v1/models/meta-llama/Llama-9"),
     ("GET", "/v1/models/meta-llama%2FLlama-9"),
+    ("GET", "/v1beta/models"),
+    ("GET", "/v1beta/models/gemini-9"),
+    ("POST", "/v1/models/gemini-9:generateContent"),
+    ("POST", "/v1beta/models/gemini-9:generateContent"),
+    ("POST", "/v1beta/models/gemini-9:streamGenerateContent"),
+    ("POST", "/v1beta/models/gemini-9:countTokens"),
 ]
 # Of the accounts of both providers; none is a model call.
 ACCOUNT = [
@@ -56,8 +62,12 @@ ACCOUNT = [
     ("POST", "/v1/conversations"),
     ("GET", "/v1/conversations/conv_1/items"),
     ("DELETE", "/v1/models/ft:gpt-9:acme"),
-    ("POST", "/v1/models/gemini-9:generateContent"),
     ("POST", "/v1/fine_tuning/jobs"),
+    ("POST", "/v1beta/models/gemini-9:batchGenerateContent"),
+    ("POST", "/v1beta/models/gemini-9%3Apredict:countTokens"),
+    ("POST", "/v1beta/tunedModels/mine:generateContent"),
+    ("POST", "/v1beta/cachedContents"),
+    ("GET", "/v1beta/files"),
     ("GET", "/v1/assistants"),
     ("GET", "/v1/threads/t1"),
     ("GET", "/v1/vector_stores"),
@@ -97,6 +107,52 @@ async def test_a_gateway_key_reaches_the_models_and_nothing_else_of_the_operator
         for _, body, _ in refused:
             assert not body or json.loads(body)["error"]["message"]
         assert all(GATEWAY_KEY in str(seen.headers) and key not in str(seen) for seen in upstream.seen)
+
+
+QUERY = "/v1beta/models/gemini-9:streamGenerateContent?{}alt=sse&%24fields=candidates"
+CONTENTS: Any = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+SAID = b'{"candidates":[{"content":{"parts":[{"text":"hi"}],"role":"model"},"finishReason":"STOP"}]}'
+
+
+@pytest.mark.parametrize("field", ["key={}&", "%6bey={}&", "key={}&key=other&"])
+async def test_a_gateway_key_in_the_query_is_neither_forwarded_nor_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str
+) -> None:
+    key = KeyFile(tmp_path / "keys").add("alice")
+    caplog.set_level("DEBUG")
+    async with a_raw_upstream() as upstream:
+        upstream.body = SAID
+        account = {"keys": tmp_path / "keys", "upstream_url": upstream.url, "upstream_key": GATEWAY_KEY}
+        async with a_dropin(**account) as running:  # type: ignore[arg-type] # of several types
+            path = QUERY.format(field.format(key))
+            status, _, _ = await _request(running, "POST", path, {}, CONTENTS)
+            refused, said, _ = await _request(running, "POST", QUERY.format("key=hf-nobodys&"), {}, CONTENTS)
+    (seen,) = upstream.seen
+    assert (status, refused) == (200, 401)
+    assert seen.target == "/team-a" + QUERY.format("")
+    assert seen.headers["x-goog-api-key"] == GATEWAY_KEY
+    assert key not in str(upstream.seen)
+    assert key not in caplog.text
+    assert json.loads(said)["error"]["status"] == "UNAUTHENTICATED"
+
+
+async def test_the_clients_own_google_key_in_the_query_is_forwarded_in_its_header_and_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    async with (
+        a_raw_upstream() as upstream,
+        a_dropin(upstream_url=upstream.url, upstream_key=GATEWAY_KEY) as running,
+    ):
+        upstream.body = SAID
+        for path in (QUERY.format("key=AIza-of-the-client&"), "/v1beta/files?key=AIza-of-the-client"):
+            assert (await _request(running, "POST", path, {}, CONTENTS))[0] == 200
+        await _request(running, "GET", "/v1/models?key=AIza-of-the-client&pageSize=9", {})
+        await _request(running, "GET", "/v1beta/models?key=ignored", {"x-goog-api-key": "AIza-of-the-client"})
+    assert [seen.headers["x-goog-api-key"] for seen in upstream.seen] == ["AIza-of-the-client"] * 4
+    assert upstream.targets[1:] == ["/team-a/v1beta/files", "/team-a/v1/models?pageSize=9", "/team-a/v1beta/models"]
+    assert not any("key" in target for target in upstream.targets)
+    assert "AIza-of-the-client" not in caplog.text
 
 
 @pytest.mark.parametrize("has_keys", [True, False])

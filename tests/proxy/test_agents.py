@@ -205,11 +205,23 @@ async def test_a_request_that_leaves_no_room_for_an_answer_is_made_smaller() -> 
     assert reply.choices[0].finish_reason == "stop"
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+STREAMS = ["/v1beta/models/sim:streamGenerateContent?alt=sse", "/v1beta/models/sim:streamGenerateContent"]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses", *STREAMS])
 @pytest.mark.parametrize("word", ["stall", "mute"])
 async def test_a_stream_that_opens_and_says_nothing_is_tried_again_unseen(path: str, word: str) -> None:
+    if path in STREAMS and word == "mute":
+        pytest.skip("the first event of Gemini has content")
     field = "input" if path.endswith("responses") else "messages"
-    body = {"model": "sim", "stream": True, "max_tokens": 99, field: [{"role": "user", "content": "hello"}]}
+    body: dict[str, Any] = {
+        "model": "sim",
+        "stream": True,
+        "max_tokens": 99,
+        field: [{"role": "user", "content": "hello"}],
+    }
+    if path in STREAMS:
+        body = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
     deadlines = Deadlines(connect_seconds=1.0, first_token_seconds=2.0)
     async with a_dropin(Simulation(faults=word), deadlines=deadlines) as running:
         async with running.http.post(running.url + path, json=body) as response:

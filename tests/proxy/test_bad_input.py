@@ -14,7 +14,8 @@ from holdfast.types.limits import Limits
 from tests.core.images import a_png
 from tests.proxy.proxies import a_dropin
 
-PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+GEMINI = "/v1beta/models/sim:generateContent"
+PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", GEMINI)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -60,8 +61,9 @@ async def test_an_image_that_is_a_bomb_is_shown_by_a_line_and_never_opened() -> 
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_request_with_more_messages_than_any_conversation_has_is_rejected_and_not_forwarded(path: str) -> None:
-    field = "input" if path == "/v1/responses" else "messages"
-    many = ",".join(['{"role":"user","content":"a"}'] * (MESSAGES_MAX + 1))
+    field = {"/v1/responses": "input", GEMINI: "contents"}.get(path, "messages")
+    one = '{"role":"user","parts":[]}' if path == GEMINI else '{"role":"user","content":"a"}'
+    many = ",".join([one] * (MESSAGES_MAX + 1))
     body = gzip.compress(f'{{"model":"sim","max_tokens":5,"{field}":[{many}]}}'.encode())
     headers = {"content-type": "application/json", "content-encoding": "gzip", "authorization": "Bearer sk-x"}
     async with a_dropin() as running:

@@ -1,5 +1,6 @@
 """An agent's own compaction is answered, whatever its provider says, and one that runs in circles is let out."""
 
+import json
 import re
 from typing import Any
 
@@ -16,6 +17,14 @@ from tests.proxy.proxies import a_dropin
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
 FACT = "The deploy key is in /etc/harbour/deploy.key and the port must be 8443."
 CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."
+
+# The beginning of the system text of Gemini CLI 0.61.0.
+GEMINI_CLI = (
+    "You are a specialized system component responsible for distilling chat history into a structured XML "
+    "<state_snapshot>.\n\nThe structure MUST be as follows:\n\n<state_snapshot>\n    <overall_goal>\n"
+    "        <!-- A single, concise sentence. -->\n    </overall_goal>\n\n    <key_knowledge>\n"
+    "        <!-- Crucial facts. -->\n    </key_knowledge>\n</state_snapshot>\n"
+)
 
 
 def _request(text: str, system: str = "") -> Request:
@@ -44,6 +53,7 @@ def _request(text: str, system: str = "") -> Request:
         (f"You are a summarization agent creating a context checkpoint.\n{FILLER * 9}", ""),
         (f"<role>\nContext Extraction Assistant\n</role>\n{FILLER}", ""),
         ("Please summarize this conversation.", "You are a conversation summarizer."),
+        ("First, reason in your scratchpad.", f"\n{GEMINI_CLI}"),
     ],
 )
 def test_the_calls_of_known_agents_are_recognised(text: str, system: str) -> None:
@@ -115,3 +125,26 @@ async def test_after_two_compactions_without_gain_the_gateway_makes_the_request_
     assert "value0" in text
     assert any(isinstance(record, CompactionApplied) for record in records)
     assert not any(b"recall(" in body for body in running.sent)
+
+
+@pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent", "streamGenerateContent?alt=sse"])
+async def test_a_compaction_of_gemini_cli_is_answered_in_its_sections_in_every_form_of_the_dialect(method: str) -> None:
+    body = {
+        "systemInstruction": {"parts": [{"text": GEMINI_CLI}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": f"{FACT} {FILLER * 9}"}]},
+            {"role": "model", "parts": [{"text": "Noted."}]},
+            {"role": "user", "parts": [{"text": "First, reason in your scratchpad. Then, generate the snapshot."}]},
+        ],
+    }
+    async with a_dropin(Simulation(Limits(window_tokens=4_000), faults="bad-request*9")) as running:
+        url = f"{running.url}/v1beta/models/sim:{method}"
+        async with running.http.post(url, json=body, headers={"x-goog-api-key": "k"}) as response:
+            raw = (await response.read()).decode()
+    events = [json.loads(line[5:]) for line in raw.splitlines() if line.startswith("data:")] or json.loads(raw)
+    events = events if isinstance(events, list) else [events]
+    text = "".join(part["text"] for one in events for part in one["candidates"][0]["content"]["parts"])
+    assert (response.status, response.headers["x-holdfast-rescued"]) == (200, "compaction_answered")
+    assert text.startswith("<state_snapshot>\n<overall_goal>\n")
+    assert text.endswith("</state_snapshot>")
+    assert "/etc/harbour/deploy.key" in text

@@ -20,11 +20,16 @@ from holdfast.types.records import Outcome, ReplyRecorded, RungFinished, TurnEnd
 from tests.proxy.proxies import DEADLINE_SECONDS, DropInRunning, a_dropin
 
 CHAT = "/v1/chat/completions"
+GEMINI = "/v1beta/models/sim:generateContent"
+ODD_GEMINI = (
+    b'{ "contents":[ {"parts":[ {"text":"hello"} ],"role":"user"} ] , "safety_settings":[],"labels":{"a":1.50} }'
+)
 ODD = b'{ "messages":[ {"role":"user", "content":"hello","x_mark":1.50} ],"model":"sim" , "x_unknown":[1,2] }'
 
 
 async def _post(running: DropInRunning, url: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
-    headers = {"content-type": "application/json", "authorization": "Bearer sk-the-clients-own-key"}
+    name = "x-goog-api-key" if "generateContent" in path.replace("Gen", "gen") else "authorization"
+    headers = {"content-type": "application/json", name: "Bearer sk-the-clients-own-key"}
     async with running.http.post(url + path, data=body, headers=headers) as response:
         return response.status, {name.lower(): text for name, text in response.headers.items()}, await response.read()
 
@@ -34,12 +39,25 @@ def _without_number(body: bytes, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses"])
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", GEMINI, GEMINI.replace("v1beta", "v1")])
 async def test_a_request_that_fits_arrives_and_returns_to_the_byte(path: str, *, is_streamed: bool) -> None:
+    if "generateContent" in path:
+        path = path.replace(":generate", ":streamGenerate") if is_streamed else path
+        await _check_bytes(path, ODD_GEMINI)
+        return
     field = "input" if path.endswith("responses") else "messages"
     stream = b',"stream": true' if is_streamed else b""
     body = ODD.replace(b'"messages"', f'"{field}"'.encode()).replace(b'"model"', b'"max_tokens":50 ,"model"')
     body = body.replace(b',"x_mark":1.50', b"").replace(b' , "x_unknown":[1,2]', stream + b',  "metadata":{}')
+    await _check_bytes(path, body)
+
+
+async def test_a_gemini_stream_of_events_returns_to_the_byte() -> None:
+    await _check_bytes(GEMINI.replace(":generate", ":streamGenerate") + "?alt=sse", ODD_GEMINI)
+
+
+async def _check_bytes(path: str, body: bytes) -> None:
+    """Check that a request and its answer are the same with and without the proxy."""
     async with a_dropin() as running:
         straight = await _post(running, running.upstream_url, path, body)
         through = await _post(running, running.url, path, body)

@@ -35,10 +35,17 @@ async def test_a_rate_limit_is_a_429_of_the_clients_dialect(tmp_path: Path) -> N
         messages = running.anthropic.with_options(api_key=key).messages
         with pytest.raises(anthropic.RateLimitError) as refused_too:
             await messages.create(model="sim", max_tokens=50, messages=[{"role": "user", "content": "hello"}])
+        google = f"{running.url}/v1beta/models/sim:generateContent"
+        contents = {"contents": [{"parts": [{"text": "hello"}]}]}
+        async with running.http.post(google, json=contents, headers={"x-goog-api-key": key}) as response:
+            told, wait = (await response.json())["error"], response.headers["retry-after"]
         assert len(running.sent) == asked
     for error in (refused.value, refused_too.value):
         assert 0 < int(error.response.headers["retry-after"]) <= 60
         assert "this key had 1 requests in the last minute, its limit is 1" in str(error)
+    assert (told["code"], told["status"]) == (429, "RESOURCE_EXHAUSTED")
+    assert "this key had 1 requests in the last minute, its limit is 1" in told["message"]
+    assert told["details"][1] == {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{wait}s"}
 
 
 async def test_tokens_of_forwarded_answers_exhaust_a_budget(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from holdfast.types.records import (
     TurnEnded,
 )
 from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
+from tests.proxy.recallers import DIALECTS, Recaller
 
 SMALL = Limits(window_tokens=4_000, output_tokens_max=800)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
@@ -32,6 +33,15 @@ TOOLS: Any = [{"type": "function", "function": {"name": "depth", "parameters": {
 
 def _call(call_id: str) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": "depth", "arguments": "{}"}}
+
+
+def _function_call(call_id: str | None) -> dict[str, Any]:
+    return {"functionCall": {"name": "depth", "args": {}} | ({"id": call_id} if call_id else {})}
+
+
+def _function_result(call_id: str | None) -> dict[str, Any]:
+    named = {"name": "depth", "response": {"output": "12 fathoms"}} | ({"id": call_id} if call_id else {})
+    return {"role": "user", "parts": [{"functionResponse": named}]}
 
 
 async def _chat(running: DropInRunning, messages: list[Any], **more: Any) -> str:
@@ -82,7 +92,34 @@ async def test_orphaned_tool_calls_and_results_are_repaired_and_stay_repaired(or
     assert sorted(calls) == sorted(results)
 
 
-@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize(
+    "orphan",
+    [
+        [{"role": "model", "parts": [_function_call("c1")]}],
+        [{"role": "model", "parts": [_function_call("c1"), _function_call("c2")]}, _function_result("c2")],
+        [_function_result("c9")],
+        [{"role": "model", "parts": [_function_call(None), _function_call(None)]}, _function_result(None)],
+    ],
+    ids=["call", "one of two calls", "result", "without ids"],
+)
+async def test_orphans_of_gemini_are_repaired_and_stay_repaired(orphan: list[Any]) -> None:
+    """The provider counts calls and results; their ids may be missing."""
+    client_messages: list[Any] = [{"role": "user", "content": "remember harbour = Kiel"}, *orphan]
+    async with a_dropin() as running:
+        client = Recaller(running, "gemini", messages=client_messages)
+        first = await client.ask("what is harbour?")
+        second = await client.ask("and again: what is harbour?")
+        statuses = [seen.status for seen in running.simulation.requests]
+        contents = json.loads(running.sent[-1])["contents"]
+    assert "Kiel" in first.text
+    assert "Kiel" in second.text
+    assert statuses == [400, 200, 200]
+    parts = [part for content in contents for part in content["parts"]]
+    assert sum("functionCall" in part for part in parts) == sum("functionResponse" in part for part in parts)
+    assert {part["functionResponse"]["name"] for part in parts if "functionResponse" in part} <= {"depth", "unknown"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_after_a_rescue_roles_alternate(dialect: str) -> None:
     history: list[Any] = []
     for number in range(6):
@@ -94,10 +131,13 @@ async def test_after_a_rescue_roles_alternate(dialect: str) -> None:
             await _chat(running, history, max_tokens=200)
         elif dialect == "anthropic":
             await running.anthropic.messages.create(model="sim", max_tokens=200, messages=history)
+        elif dialect == "gemini":
+            await Recaller(running, dialect, messages=history).go_on()
         else:
             await running.openai.responses.create(model="sim", max_output_tokens=200, input=history)
         body = json.loads(running.sent[-1])
-    roles = [one["role"] for one in body["input" if dialect == "responses" else "messages"]]
+    field = {"responses": "input", "gemini": "contents"}.get(dialect, "messages")
+    roles = [one["role"] for one in body[field]]
     assert all(one != other for one, other in pairwise(roles))
     assert roles[0] == roles[-1] == "user"
     assert "what is fact0?" in json.dumps(body)

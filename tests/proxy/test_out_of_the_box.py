@@ -15,7 +15,7 @@ from holdfast.types.accounts import KeyLimits
 from holdfast.wiring import open_gateway
 
 _HELLO: list[Any] = [{"role": "user", "content": "remember harbour = Kiel"}]
-_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 
 @pytest.fixture
@@ -57,6 +57,25 @@ async def test_the_simulated_model_answers_both_sdks_in_every_dialect_without_a_
     assert "Kiel" in "".join(streamed)
     assert "Kiel" in followed.output_text
     assert "Kiel" in str(message.content)
+
+
+async def test_the_simulated_model_answers_in_the_dialect_of_gemini_without_a_provider(url: str) -> None:
+    body = {"contents": [{"role": "user", "parts": [{"text": "remember harbour = Kiel"}]}]}
+    for version in ("v1beta", "v1"):
+        path = f"/{version}/models/sim"
+        answer = await asked(url, f"{path}:generateContent", body)
+        listed = await asked(url, f"{path}:streamGenerateContent", body)
+        counted = await asked(url, f"{path}:countTokens", {"generateContentRequest": body})
+        assert "Kiel" in str(answer[1]["candidates"][0]["content"])
+        assert [one.get("modelVersion") for one in listed[1]] == ["sim"] * len(listed[1])
+        assert (counted[0], counted[1]["totalTokens"] > 0) == (200, True)
+    models = await asked(url, "/v1beta/models")
+    model = await asked(url, "/v1beta/models/sim")
+    other = await asked(url, "/v1beta/models/gemini-9:generateContent", body)
+    wrong = await asked(url, "/v1beta/models/sim:countTokens", {"contents": 5})
+    assert [one["name"] for one in models[1]["models"]] == [model[1]["name"]] == ["models/sim"]
+    assert [(status, told["error"]["status"]) for status, told in (other, wrong)] == [(401, "UNAUTHENTICATED")] * 2
+    assert "upstream.gemini_key_variable" in other[1]["error"]["message"]
 
 
 async def test_a_conversation_with_the_simulated_model_is_a_session(url: str) -> None:

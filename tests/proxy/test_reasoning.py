@@ -292,3 +292,64 @@ async def test_reasoning_that_the_provider_cannot_read_is_dropped_and_the_reques
         statuses = [(status, thoughts_in(body)) for status, body in request(running)]
     assert reply.content
     assert statuses == [(400, [spoilt]), (200, [])]
+
+
+# --- Gemini: a signature is on the part that it belongs to ---
+
+
+def a_gemini_loop(rooms: int, filler: str = FILLER) -> list[Any]:
+    """Return a tool loop in which every call is signed, and its results have no ids."""
+    contents: list[Any] = [{"role": "user", "parts": [{"text": "remember port = 8080, then look around"}]}]
+    for number in range(rooms):
+        call = {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": seal("sim", f"room {number}")}
+        result = {"functionResponse": {"name": "look", "response": {"output": f"room {number}: {filler}"}}}
+        contents += [{"role": "model", "parts": [call]}, {"role": "user", "parts": [result]}]
+    return contents
+
+
+async def gemini_answered(running: DropInRunning, contents: list[Any], model: str = "sim") -> Any:
+    tools = [{"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}]
+    url = f"{running.url}/v1beta/models/{model}:generateContent"
+    body = {"contents": contents, "tools": tools}
+    async with running.http.post(url, json=body, headers={"x-goog-api-key": "AIza-k"}) as response:
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+
+def signatures_in(body: Any) -> list[str]:
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    return [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
+
+
+async def test_signatures_of_gemini_stay_on_their_parts_after_a_rescue() -> None:
+    contents = a_gemini_loop(12)
+    async with a_dropin(Provider(SMALL)) as running:
+        await gemini_answered(running, contents)
+        last = json.loads(running.sent[-1])
+        sessions = await running.sessions()
+    kept = signatures_in(last)
+    assert kept
+    assert kept == signatures_in({"contents": contents})[-len(kept) :]
+    assert [one for one in last["contents"] if one["role"] == "model"][-1] == contents[-2]
+    assert len(sessions) == 1
+
+
+async def test_a_fallback_model_of_gemini_is_asked_at_its_own_address_without_foreign_signatures() -> None:
+    async with a_dropin(Provider(LARGE, faults="529*5"), fallbacks=["gemini-3-sim"]) as running:
+        await gemini_answered(running, a_gemini_loop(2, "small"))
+        last = running.simulation.requests[-1]
+    assert last.path.startswith("/v1beta/models/gemini-3-sim:generateContent")
+    # The model takes no call without a signature, and Google names a placeholder for calls of another model.
+    assert signatures_in(json.loads(last.body)) == ["skip_thought_signature_validator"] * 2
+
+
+async def test_a_signature_that_gemini_refuses_is_dropped_and_the_call_kept() -> None:
+    contents = a_gemini_loop(2, "small")
+    contents[1]["parts"][0]["thoughtSignature"] = seal("another", "room")
+    async with a_dropin(Provider(LARGE)) as running:
+        await gemini_answered(running, contents)
+        statuses = [one.status for one in running.simulation.requests]
+        last = json.loads(running.sent[-1])
+    assert statuses == [400, 200]
+    assert signatures_in(last) == []
+    assert sum("functionCall" in part for one in last["contents"] for part in one["parts"]) == 2

@@ -35,6 +35,8 @@ LOAD = 12
 SHARED_SESSIONS = 5
 STUCK_AMOUNT = 666
 TURN, COMPACTION, PAUSED = "stuck:turn", "stuck:compaction", "stuck:paused"
+# Nodes that get stuck over the turn and over the compaction, whichever of them takes the work.
+_STUCK = ("tool", "notes")
 
 
 class NodeModel(FunctionModel):
@@ -71,7 +73,7 @@ def a_purse(folder: Path, snag: str) -> Callable[..., object]:
     async def pay(amount: int) -> str:
         """Pay."""
         note(folder / "effects", str(amount))
-        if amount == STUCK_AMOUNT and snag == "tool":
+        if amount == STUCK_AMOUNT and snag in _STUCK:
             note(folder / "stuck", "tool")
             await asyncio.Event().wait()
         if snag == "pause":
@@ -85,7 +87,7 @@ def a_purse(folder: Path, snag: str) -> Callable[..., object]:
 async def main(url: str, place: str, name: str, snag: str) -> None:
     folder = Path(place)
     logging.getLogger("holdfast.runtime.maintenance.supervisor").addHandler(_Tells())
-    model, purse = NodeModel(folder, is_stuck=snag == "notes"), a_purse(folder, snag)
+    model, purse = NodeModel(folder, is_stuck=snag in _STUCK), a_purse(folder, snag)
     async with holdfast.open(url, model=model, tools=[purse], tuning=TUNING) as hold:
         await _work(hold, folder, name, snag)
         await asyncio.Event().wait()

@@ -382,6 +382,7 @@ async def test_a_commit_into_a_quiet_folder_looks_at_no_file_and_still_notices_a
     path, looked_at = tmp_path / "s.db", list[str]()
     identity = sqlite_file._identity
     monkeypatch.setattr(sqlite_file, "FOLDER_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite_file, "FINE_FOLDER_QUIET_SECONDS", 0.0)
     store = SqliteStore(path, clock=ManualClock())
     await store.admit("s", an_input("kept"))
     await store.admit("s", an_input("kept"))
@@ -402,6 +403,19 @@ async def test_a_commit_into_a_quiet_folder_looks_at_no_file_and_still_notices_a
     with pytest.raises(StoreMovedError):
         await store.admit("s", an_input("into nothing"))
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("changed_ns", "seconds"),
+    [
+        pytest.param(1_700_000_000_123_456_789, sqlite_file.FINE_FOLDER_QUIET_SECONDS, id="nanoseconds"),
+        pytest.param(1_700_000_000_123_456_000, sqlite_file.FINE_FOLDER_QUIET_SECONDS, id="microseconds"),
+        pytest.param(1_700_000_000_120_000_000, sqlite_file.FOLDER_QUIET_SECONDS, id="hundredths, as exFAT"),
+        pytest.param(1_700_000_000_000_000_000, sqlite_file.FOLDER_QUIET_SECONDS, id="seconds, as old ext4"),
+    ],
+)
+def test_a_folder_is_trusted_sooner_where_its_times_are_finer(changed_ns: int, seconds: float) -> None:
+    assert sqlite_file._quiet_seconds(changed_ns) == seconds
 
 
 def _let_the_folder_time_pass(folder: Path) -> None:

@@ -74,13 +74,31 @@ async def test_after_company_has_gone_the_loop_writes_again(store: SqliteStore) 
     assert answers == [False, True, True]
 
 
-async def test_a_task_that_only_appends_leaves_the_others_their_turns(store: SqliteStore) -> None:
+async def test_a_task_that_only_appends_lets_the_others_run_when_its_time_is_up(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "YIELD_SECONDS", 0.0)
+
     with counted_rounds() as rounds:
         lease = await lease_on(store)
         for after in range(20):
             await store.append(lease, [a_notice(str(after))], after=after)
 
     assert len(rounds) >= 20
+
+
+async def test_a_task_that_only_appends_costs_no_round_of_the_loop_before_its_time_is_up(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "YIELD_SECONDS", math.inf)
+    lease = await lease_on(store)
+
+    with counted_rounds() as rounds:
+        for after in range(20):
+            await store.append(lease, [a_notice(str(after))], after=after)
+
+    assert rounds == []
+    assert len(await log_of(store, lease.session)) == 20
 
 
 async def test_the_loop_never_waits_for_another_process(store: SqliteStore, path: Path) -> None:

@@ -21,9 +21,20 @@ FILE_VARIABLE = "HOLDFAST_CONFIG"
 # The file of the machine, for a service and for people without a file of their own.
 SYSTEM_FOLDER = Path("/etc/holdfast")
 # Settings that name a server to which keys or messages are sent.
-_ADDRESSES = frozenset({"store", "archive", "base_url", "upstream.openai_base_url", "upstream.anthropic_base_url"})
+_ADDRESSES = frozenset(
+    {
+        "store",
+        "archive",
+        "base_url",
+        "upstream.openai_base_url",
+        "upstream.anthropic_base_url",
+        "upstream.gemini_base_url",
+    }
+)
 # Settings that name a variable whose value is sent.
-_KEY_VARIABLES = frozenset({"upstream.openai_key_variable", "upstream.anthropic_key_variable"})
+_KEY_VARIABLES = frozenset(
+    {"upstream.openai_key_variable", "upstream.anthropic_key_variable", "upstream.gemini_key_variable"}
+)
 # Settings with a path, relative to the folder of the file.
 _PATHS = frozenset({"store", "archive", "models", "gateway.keys_file", "gateway.tls_certificate", "gateway.tls_key"})
 

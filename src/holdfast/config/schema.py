@@ -88,6 +88,12 @@ class UpstreamSettings(msgspec.Struct, frozen=True):
     anthropic_key_variable: str = "ANTHROPIC_API_KEY"
     # Fallback models of the same server, in order, for when the requested model is overloaded.
     anthropic_fallbacks: tuple[str, ...] = ()
+    # Gemini-compatible server for /v1beta/models/NAME:generateContent; empty: none.
+    gemini_base_url: str = "https://generativelanguage.googleapis.com"
+    # Environment variable with the key for clients that send none; empty: none.
+    gemini_key_variable: str = "GEMINI_API_KEY"
+    # Fallback models of the same server, in order, for when the requested model is overloaded.
+    gemini_fallbacks: tuple[str, ...] = ()
     # Further paths forwarded with the gateway's own provider key, for every gateway key: "POST /v1/embeddings",
     # "/v1/files/*". Without it: model calls, token counts and the list of models.
     allow_paths: tuple[str, ...] = ()

@@ -69,7 +69,12 @@ def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "base_url", "every model is the simulated one"
     if settings.store == ":memory:":
         yield "archive", "the store is in memory"
-    for family, base_url in (("openai", upstream.openai_base_url), ("anthropic", upstream.anthropic_base_url)):
+    addresses = {
+        "openai": upstream.openai_base_url,
+        "anthropic": upstream.anthropic_base_url,
+        "gemini": upstream.gemini_base_url,
+    }
+    for family, base_url in addresses.items():
         for field in ("key_variable", "fallbacks") if not base_url else ():
             yield f"upstream.{family}_{field}", f"upstream.{family}_base_url is empty"
 

@@ -30,6 +30,11 @@ class HeldEvent(msgspec.Struct):
 class AnswerFilter(ABC):
     """Filters the answers to one request of a client: `begin`, `feed` and `end` for each of them."""
 
+    # The field of a body with its usage.
+    USAGE_FIELD = "usage"
+    # Makes the ids of calls that have none; as for the decoder of the answer.
+    nonce = "0"
+
     def __init__(self, tool: str) -> None:
         self._tool = tool
         # Text of continued answers that was sent, and the usage of all answers that have ended.
@@ -72,6 +77,11 @@ class AnswerFilter(ABC):
         if self._is_json is not False:
             self._body.append(chunk)
             return b""
+        sent = self._framed(self._feed_events(chunk))
+        self.held_bytes = 0 if sent else self.held_bytes
+        return sent
+
+    def _feed_events(self, chunk: bytes) -> list[bytes]:
         self._buffer += chunk
         sent: list[bytes] = []
         start = 0
@@ -79,8 +89,7 @@ class AnswerFilter(ABC):
             sent += self._take(self._buffer[start : found.end()])
             start = found.end()
         self._buffer = self._buffer[start:]
-        self.held_bytes = 0 if sent else self.held_bytes
-        return b"".join(sent)
+        return sent
 
     def end(self, *, is_over: bool) -> bytes:
         """End an answer, and return the rest to send. `is_over`: it is the last one, else it is continued."""
@@ -92,6 +101,10 @@ class AnswerFilter(ABC):
             sent += [*self._flush(), *(self._written(one) for one in self._ending)]
             self.has_shown = True
         self.said_before += self._text if not is_over else ""
+        return self._framed(sent, is_over=is_over)
+
+    def _framed(self, sent: list[bytes], *, is_over: bool = False) -> bytes:  # noqa: ARG002 - only lists have an end
+        """Return events as bytes of the response."""
         return b"".join(sent)
 
     # --- Events ---
@@ -150,14 +163,14 @@ class AnswerFilter(ABC):
         node = _object(body)
         if node is None:
             return body
-        usage = node.get("usage")
+        usage = node.get(self.USAGE_FIELD)
         self._usages += [usage] if isinstance(usage, dict) else []
         if not is_over:
             return b""
         self.has_shown = True
         is_changed = self._hides and self._hide_in(node)
         if len(self._usages) > 1:
-            node["usage"], is_changed = self._total(), True
+            node[self.USAGE_FIELD], is_changed = self._total(), True
         return msgspec.json.encode(node) if is_changed else body
 
     # --- Dialects ---

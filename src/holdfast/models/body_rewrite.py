@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.models import gemini
 from holdfast.models.dialects import SERVED, ServedDialect
 from holdfast.models.wire import locate, replaced
 from holdfast.types.messages import Message, ToolSpec
@@ -92,6 +93,8 @@ _elements = msgspec.json.Decoder(_Element)
 
 def merge_user_elements(dialect: str, elements: Sequence[bytes]) -> list[bytes]:
     """Return the messages of a body with consecutive user messages merged into one."""
+    if dialect == gemini.NAME:
+        return gemini.merge_user_contents(elements)
     merged: list[bytes] = []
     read = ((element, _user_content(element)) for element in elements)
     for is_user, group in groupby(read, key=lambda one: one[1] is not None):

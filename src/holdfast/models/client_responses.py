@@ -19,9 +19,9 @@ from holdfast.errors import (
     UnknownModelError,
     UsageError,
 )
-from holdfast.models import anthropic, openai_chat, openai_responses
+from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.wire import to_bytes
+from holdfast.models.wire import WireNode, to_bytes
 from holdfast.types.messages import Reasoning, Reply
 
 
@@ -100,6 +100,26 @@ _OPENAI_CODES: Mapping[str, str] = MappingProxyType(
 )
 
 
+# https://ai.google.dev/gemini-api/docs/troubleshooting
+_GOOGLE_STATUSES: Mapping[int, str] = MappingProxyType(
+    {
+        400: "INVALID_ARGUMENT",
+        401: "UNAUTHENTICATED",
+        403: "PERMISSION_DENIED",
+        404: "NOT_FOUND",
+        409: "ABORTED",
+        413: "INVALID_ARGUMENT",
+        415: "INVALID_ARGUMENT",
+        429: "RESOURCE_EXHAUSTED",
+        499: "CANCELLED",
+        502: "UNAVAILABLE",
+        503: "UNAVAILABLE",
+        504: "DEADLINE_EXCEEDED",
+    }
+)
+_GOOGLE_RPC = "type.googleapis.com/google.rpc."
+
+
 def client_error(dialect: str, error: HoldfastError) -> ClientError:
     """Encode a Holdfast error in a client's dialect."""
     reason = error.reason if isinstance(error, TurnFailedError) else error.code
@@ -107,8 +127,13 @@ def client_error(dialect: str, error: HoldfastError) -> ClientError:
     return told_error(dialect, _status(error), reason, message)
 
 
-def told_error(dialect: str, status: int, reason: str, message: str) -> ClientError:
-    """Encode an error of the endpoint itself, such as an unknown path, in a client's dialect."""
+def told_error(dialect: str, status: int, reason: str, message: str, retry_seconds: int = 0) -> ClientError:
+    """Encode an error of the endpoint itself, such as an unknown path, in a client's dialect.
+
+    `retry_seconds` is when a retry can succeed; only Google has it in the body, others have a header.
+    """
+    if dialect == gemini.NAME:
+        return _google_error(status, reason, message, retry_seconds)
     if dialect == anthropic.NAME:
         kind = _ANTHROPIC_KINDS.get(status, "api_error")
         return ClientError(status, kind, reason, message, anthropic.encode_error(kind, message))
@@ -117,6 +142,18 @@ def told_error(dialect: str, status: int, reason: str, message: str) -> ClientEr
     kind = "insufficient_quota" if reason == "quota" else _OPENAI_KINDS.get(status, "server_error")
     code = _OPENAI_CODES.get(reason, reason)
     return ClientError(status, kind, code, message, openai_chat.encode_error(kind, message, code=code))
+
+
+def _google_error(status: int, reason: str, message: str, retry_seconds: int) -> ClientError:
+    # Google does not use 402 and 529; its clients know 429 and 503.
+    status = {402: 429, 529: 503}.get(status, status)
+    kind = _GOOGLE_STATUSES.get(status, "INTERNAL")
+    details: list[WireNode] = [
+        {"@type": f"{_GOOGLE_RPC}ErrorInfo", "reason": reason.upper(), "domain": "holdfast"},
+    ]
+    if retry_seconds:
+        details.append({"@type": f"{_GOOGLE_RPC}RetryInfo", "retryDelay": f"{retry_seconds}s"})
+    return ClientError(status, kind, reason, message, gemini.encode_error(status, kind, message, details))
 
 
 def _status(error: HoldfastError) -> int:
@@ -175,11 +212,22 @@ def _anthropic_models(names: Sequence[str], created: int) -> bytes:
     )
 
 
+def _gemini_models(names: Sequence[str], created: int) -> bytes:  # noqa: ARG001 - no time in this dialect
+    return to_bytes({"models": [gemini_model(name) for name in names]})
+
+
+def gemini_model(name: str) -> WireNode:
+    """Return a model as Gemini's API describes it."""
+    methods = ["generateContent", "countTokens"]
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
+
+
 _LISTS: Mapping[str, Callable[[Sequence[str], int], bytes]] = MappingProxyType(
     {
         openai_chat.NAME: _openai_models,
         openai_responses.NAME: _openai_models,
         anthropic.NAME: _anthropic_models,
+        gemini.NAME: _gemini_models,
     }
 )
 

@@ -5,6 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.models.answer_filter import AnswerFilter, HeldEvent, Node, object_of
+from holdfast.models.gemini.json_list import ListEncoder, ListParser
+from holdfast.models.gemini.request_decoder import call_id_at
 
 # Between the texts of two answers, in a dialect whose message has one text.
 TEXT_GAP = "\n\n"
@@ -252,10 +254,128 @@ class _ResponsesFilter(AnswerFilter):
         return len(kept) < len(parts)
 
 
+class _GenerateFilter(AnswerFilter):
+    """Filter of Gemini's dialect, for requests with one candidate. Each event is a response with the new parts."""
+
+    USAGE_FIELD = "usageMetadata"
+
+    def __init__(self, tool: str) -> None:
+        self._id: Any = None
+        # Without `alt=sse` a stream is one JSON list; its elements are the events.
+        self._elements = ListEncoder()
+        super().__init__(tool)
+
+    def begin(self, *, hides: bool) -> None:
+        super().begin(hides=hides)
+        self._list: ListParser | None = None
+        self._calls = 0
+
+    @property
+    def is_stream(self) -> bool:
+        """True if the answer is a stream of events, between which comments may stand."""
+        return super().is_stream and self._list is None
+
+    def feed(self, chunk: bytes) -> bytes:
+        if self._is_json is None and chunk.lstrip().startswith(b"["):
+            self._is_json, self._list = False, ListParser()
+        return super().feed(chunk)
+
+    def _feed_events(self, chunk: bytes) -> list[bytes]:
+        if self._list is None:
+            return super()._feed_events(chunk)
+        return [sent for element in self._list.feed(chunk) for sent in self._take(b"data: " + element)]
+
+    def _framed(self, sent: list[bytes], *, is_over: bool = False) -> bytes:
+        if self._list is None:
+            return super()._framed(sent)
+        return b"".join([*map(self._elements.element, sent), self._elements.end() if is_over else b""])
+
+    def _event(self, one: HeldEvent) -> Iterator[bytes]:
+        node = one.node
+        self._usage = object_of(node.get(self.USAGE_FIELD)) or self._usage
+        is_hiding = self._hide_in(node) if self._hides else self._name_calls(node)
+        one.raw = b"" if is_hiding else one.raw
+        parts = _parts_of(_candidate(node))
+        if self._ending or _is_ending(node):
+            self._ending.append(one)
+        elif any(map(_is_said, parts)):
+            yield from self._show_parts(one)
+        elif parts or not is_hiding:
+            self._held.append(HeldEvent(one.raw, node, is_opening=not parts))
+
+    def _show_parts(self, one: HeldEvent) -> Iterator[bytes]:
+        texts = [part for part in _parts_of(_candidate(one.node)) if part.get("text") and not part.get("thought")]
+        text = "".join(part["text"] for part in texts)
+        if texts and self.said_before and not self._text:
+            self.said_before += TEXT_GAP
+            texts[0]["text"] = TEXT_GAP + texts[0]["text"]
+            one.raw = b""
+        self._text += text
+        yield from self._show(one)
+
+    def _last_text(self, *, is_over: bool) -> Iterator[bytes]:
+        for one in () if is_over else self._ending:
+            candidate = _candidate(one.node)
+            if any(part.get("text") and not part.get("thought") for part in _parts_of(candidate)):
+                # The last event has the last text together with the reason for its end.
+                shown = {name: value for name, value in candidate.items() if name != "finishReason"}
+                yield from self._show_parts(HeldEvent(b"", {**one.node, "candidates": [shown]}))
+
+    def _patch(self, node: Node) -> bool:
+        is_changed = self._id is not None and node.get("responseId") not in (None, self._id)
+        if is_changed:
+            node["responseId"] = self._id
+        self._id = self._id or node.get("responseId")
+        if node.get(self.USAGE_FIELD) and len(self._usages) > 1:
+            node[self.USAGE_FIELD], is_changed = self._total(), True
+        return is_changed
+
+    def _hide_in(self, node: Node) -> bool:
+        is_named = self._name_calls(node)
+        content = object_of(_candidate(node).get("content"))
+        parts = content.get("parts") or []
+        kept = [part for part in parts if object_of(part.get("functionCall")).get("name") != self._tool]
+        if len(kept) < len(parts):
+            content["parts"] = kept
+        return is_named or len(kept) < len(parts)
+
+    def _name_calls(self, node: Node) -> bool:
+        """Give an id to calls that have none: the client would number those that it sees in another way."""
+        is_changed = False
+        for part in _parts_of(_candidate(node)):
+            if isinstance(call := part.get("functionCall"), dict):
+                if not call.get("id"):
+                    call["id"], is_changed = call_id_at(self.nonce, self._calls), True
+                self._calls += 1
+        return is_changed
+
+
+def _candidate(node: Node) -> Node:
+    return object_of((node.get("candidates") or [{}])[0])
+
+
+def _parts_of(candidate: Node) -> list[Node]:
+    return [object_of(part) for part in object_of(candidate.get("content")).get("parts") or ()]
+
+
+def _is_ending(node: Node) -> bool:
+    return bool(_candidate(node).get("finishReason")) or "error" in node or "promptFeedback" in node
+
+
+def _is_said(part: Node) -> bool:
+    """Return whether a part is content: no thought, and no empty text, which may carry a signature."""
+    return not part.get("thought") and (bool(part.get("text")) or "text" not in part)
+
+
 def _has_content(delta: Node) -> bool:
     return any(value for name, value in delta.items() if name != "role")
 
 
 FILTERS: Mapping[str, type[AnswerFilter]] = MappingProxyType(
-    {"anthropic": _MessagesFilter, "openai-chat": _ChatFilter, "openai-responses": _ResponsesFilter}
+    {
+        "anthropic": _MessagesFilter,
+        "openai-chat": _ChatFilter,
+        "openai-responses": _ResponsesFilter,
+        "gemini": _GenerateFilter,
+    }
 )

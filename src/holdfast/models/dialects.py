@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
+from holdfast.models.parameters import with_fields
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.stream_encoder import LiveEncoder
 from holdfast.models.wire import DecodedRequest
@@ -98,8 +99,8 @@ class ServedDialect(Dialect, Protocol):
         """Remove signed reasoning from an element; None if nothing is left."""
         ...
 
-    def settled(self, body: bytes) -> bytes:
-        """Adjust reasoning settings of a rewritten request to the reasoning that is left in it."""
+    def settled(self, body: bytes, model: str = "") -> bytes:
+        """Adjust a rewritten request for a model: reasoning settings to the reasoning that is left in it, and pairs."""
         ...
 
 
@@ -117,6 +118,7 @@ SERVED: Mapping[str, ServedDialect] = MappingProxyType(
         openai_chat.NAME: openai_chat,
         anthropic.NAME: anthropic,
         openai_responses.NAME: openai_responses,
+        gemini.NAME: gemini,
     }
 )
 
@@ -125,13 +127,25 @@ LIVE_ENCODERS: Mapping[str, type[LiveEncoder]] = MappingProxyType(
         openai_chat.NAME: openai_chat.ChatEncoder,
         anthropic.NAME: anthropic.MessagesEncoder,
         openai_responses.NAME: openai_responses.ResponsesEncoder,
+        gemini.NAME: gemini.GenerateEncoder,
     }
 )
 
 
 def dialect_at(path: str) -> str | None:
-    """Return the name of the dialect served at a path, or None."""
-    for name, dialect in DIALECTS.items():
-        if path == dialect.SERVER_PATH or (dialect.SERVER_PATH.endswith("/") and path.startswith(dialect.SERVER_PATH)):
-            return name
-    return None
+    """Return the name of the dialect served at a path without its query, or None."""
+    if gemini.is_generation(path):
+        return gemini.NAME
+    return next((name for name, dialect in DIALECTS.items() if path == dialect.SERVER_PATH), None)
+
+
+def model_at(dialect: str, address: str) -> str | None:
+    """Return the model that the address of a request names; None in dialects that have it in the body."""
+    return gemini.model_in(address) if dialect == gemini.NAME else None
+
+
+def with_model(dialect: str, address: str, body: bytes, model: str) -> tuple[str, bytes]:
+    """Return a request with the name of another model in its address, or in its body."""
+    if dialect == gemini.NAME:
+        return gemini.with_model(address, model), with_fields(body, {"model": f"models/{model}"})
+    return address, with_fields(body, {"model": model})

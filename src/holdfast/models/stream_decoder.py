@@ -55,8 +55,7 @@ class AnswerDecoder(ABC):
         """Add bytes and return the completed deltas."""
         if self.is_complete:
             return []
-        room = Bounds().refusal_body_bytes_max - len(self._head)
-        self._head += chunk[: max(room, 0)]
+        self._keep_head(chunk)
         if self._is_undecided:
             chunk = chunk.lstrip(_BLANK)
             self._is_undecided = not chunk
@@ -68,6 +67,11 @@ class AnswerDecoder(ABC):
                 self._fail(f"the response has more than {ANSWER_BYTES_MAX:,} bytes")
             return []
         return self._feed_events(chunk)
+
+    def _keep_head(self, chunk: bytes) -> None:
+        """Keep the start of the response, for the refusal of a malformed one."""
+        room = Bounds().refusal_body_bytes_max - len(self._head)
+        self._head += chunk[: max(room, 0)]
 
     def finish(self) -> Reply | Refusal:
         """Return the outcome after the last byte."""

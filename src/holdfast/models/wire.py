@@ -111,6 +111,8 @@ class DecodedRequest(msgspec.Struct, frozen=True):
     wants_usage: bool = True
     originals: tuple[Original, ...] = ()
     unread: tuple[str, ...] = ()
+    # Gemini streams one JSON list of responses unless the query asks for events.
+    is_list: bool = False
 
 
 class DecodeContext:

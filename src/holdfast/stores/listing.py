@@ -52,7 +52,10 @@ def listing_change(records: Iterable[AnyRecord]) -> ListingChange:
         if type(record) not in _LISTED:
             continue
         match record:
-            case InputAdmitted(parts=parts) | MessageAppended(role=Role.USER, parts=parts):
+            case (
+                InputAdmitted(parts=parts, is_heartbeat=False)
+                | MessageAppended(role=Role.USER, parts=parts, is_heartbeat=False)
+            ):
                 change = replace(change, opening=change.opening or opening_of(parts))
             case SessionLabelled():
                 change = replace(change, labels=record)
@@ -66,6 +69,11 @@ def listing_change(records: Iterable[AnyRecord]) -> ListingChange:
 def hour_of(at: float) -> int:
     """Return the hour of a time."""
     return int(at // _SECONDS_PER_HOUR)
+
+
+def end_of_hour(hour: int) -> float:
+    """Return the time at which an hour ends."""
+    return float((hour + 1) * _SECONDS_PER_HOUR)
 
 
 def listed(row: Row) -> ListedSession:

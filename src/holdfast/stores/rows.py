@@ -5,8 +5,8 @@ Every check runs before any change, so a rejected operation leaves the row as it
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class with a lower-case name
-from struct import pack
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +17,7 @@ from holdfast.core.integrity.segments import Kept
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.errors import BadInputError, LeaseLostError, QueueFullError, SeqMovedError, StoreDamagedError
 from holdfast.ports import Lease, RowCheck, Segment, SessionInfo
-from holdfast.stores.listing import NO_HOUR, ListingChange, hour_of
+from holdfast.stores.listing import NO_HOUR, ListingChange, end_of_hour, hour_of
 from holdfast.types.records import (
     AnyRecord,
     DamageSetAside,
@@ -32,8 +32,13 @@ from holdfast.types.records import (
 RECORD_BYTES_MAX = 256 * 2**20
 
 
+_pack_position = Struct("<qqd").pack
+
+
 def check_key(session: str) -> None:
     """Reject a key that is empty or not well-formed Unicode."""
+    if session and session.isascii():
+        return
     if not session:
         raise BadInputError("the session key is empty; use a non-empty key")
     try:
@@ -79,7 +84,7 @@ def body_of(session: str, record: AnyRecord) -> bytes:
 
 def record_crc32(number: int, seq: int, at: float, body: bytes) -> int:
     """Return the checksum of a record at its position, so that an altered or moved row does not match."""
-    return crc32(body, crc32(pack("<qqd", number, seq, at)))
+    return crc32(body, crc32(_pack_position(number, seq, at)))
 
 
 def seal_record(lease: Lease, segment: Segment) -> SegmentSealed:
@@ -128,12 +133,16 @@ class SessionRow(msgspec.Struct):
     # Of its row in the list of sessions: whether it has the beginning of a message, and the hour of its last change.
     has_opening: bool = False
     hour: int = NO_HOUR
+    # Up to this time a record without such a change leaves that row as it is. 0: not known yet.
+    listed_until: float = 0.0
 
     def is_listed_anew(self, change: ListingChange, at: float) -> bool:
         """Note a change of the row in the list of sessions, at a time, and return whether it must be written."""
-        is_new = hour_of(at) > self.hour or change.labels is not None or change.configured is not None
+        hour = hour_of(at)
+        is_new = hour > self.hour or change.labels is not None or change.configured is not None
         is_new = is_new or (bool(change.opening) and not self.has_opening)
-        self.hour, self.has_opening = max(self.hour, hour_of(at)), self.has_opening or bool(change.opening)
+        self.hour, self.has_opening = max(self.hour, hour), self.has_opening or bool(change.opening)
+        self.listed_until = end_of_hour(self.hour)
         return is_new
 
     def check_lease(self, lease: Lease) -> None:

@@ -136,6 +136,7 @@ def _mounts(state: "AppState", dropin: "ProxyApp") -> "dict[str, Mount]":
 
     return {
         "v1": Mount(dropin, error_response=problem_response),
+        "v1beta": Mount(dropin, error_response=problem_response),
         "mcp": Mount(McpApp(state)),
         "": Mount(Page(), is_open=True),
     }
@@ -312,9 +313,11 @@ def _upstreams(settings: "Settings") -> "dict[str, Upstream]":
     anthropic = open_upstream(
         "anthropic", upstream.anthropic_base_url, upstream.anthropic_key_variable, upstream.anthropic_fallbacks, environ
     )
-    return {
-        one.family: replace(one, allowed_paths=upstream.allow_paths) for one in (openai, anthropic) if one is not None
-    }
+    gemini = open_upstream(
+        "gemini", upstream.gemini_base_url, upstream.gemini_key_variable, upstream.gemini_fallbacks, environ
+    )
+    opened = (one for one in (openai, anthropic, gemini) if one is not None)
+    return {one.family: replace(one, allowed_paths=upstream.allow_paths) for one in opened}
 
 
 def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:

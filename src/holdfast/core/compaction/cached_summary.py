@@ -81,8 +81,16 @@ def may_ride(turn: Turn, tail: Iterable[Logged], model: str, bounds: Bounds) -> 
     return not any(one.is_riding and one.model == model for one in refused)
 
 
-def stands_verbatim(originals: Sequence[ViewMessage], view: Sequence[ViewMessage]) -> bool:
-    """Return whether originals are verbatim in a view; masked or replaced parts cannot be summarised."""
+def stands_verbatim(
+    originals: Sequence[ViewMessage], view: Sequence[ViewMessage], beats: frozenset[int] = frozenset()
+) -> bool:
+    """Return whether originals are verbatim in a view; masked or replaced parts cannot be summarised.
+
+    Nor can messages with a heartbeat among them: the summary would read it.
+    """
+    last = originals[-1].place
+    if any(one.turn in beats and one.place < last for one in view):
+        return False
     shown = {one.place: _spoken(one.message) for one in view}
     return all(shown.get(one.place) == _spoken(one.message) for one in originals)
 

@@ -32,8 +32,9 @@ class Shares(msgspec.Struct, frozen=True):
     story: float
     values: float
     names: float
-    # Bound of the names as a share of the characters.
+    # Bound of the names as a share of the characters, and the characters of the text beside this one, which count too.
     names_chars: float
+    beside_chars: int = 0
 
 
 _STATE: tuple[Callable[[Memory], Iterator[Candidate]], ...] = (
@@ -171,10 +172,8 @@ def _add_facts(memory: Memory, page: _Page, shares: Shares) -> None:
     names_room = page.grant(shares.names)
     everything = "\n".join([text, *(line for _, line in told), *values])
     ranking = rank(merged, scores, lambda fact: fact in shown or fact in everything)
-    # The story takes what the names leave, so the whole text is about as long as all tokens allow.
-    expected = len(everything) * page.tokens_max / max(1, page.tokens_max - page.left)
     share = shares.names_chars
-    names = _bounded_names(merged, ranking, names_room, share * expected, page.count)
+    names = _bounded_names(merged, ranking, names_room, _expected_chars(len(everything), page, shares), page.count)
     page.left -= page.count("\n".join(names)) + 1 if names else 0
     if story is not None:
         more, taken = story.choose(int(page.left), page.count)
@@ -184,6 +183,14 @@ def _add_facts(memory: Memory, page: _Page, shares: Shares) -> None:
         names = _bounded_names(merged, ranking, names_room, rest * share / (1 - share), page.count, names)
     page.lines[quoted_at:] = [line for _, line in sorted(told)]
     page.lines += [*values, *names]
+
+
+def _expected_chars(chars: int, page: _Page, shares: Shares) -> float:
+    """Return the most characters of names, before the story is complete."""
+    if shares.beside_chars:
+        return (chars + shares.beside_chars) * shares.names_chars / (1 - shares.names_chars)
+    # The story takes what the names leave, so the whole text is about as long as all tokens allow.
+    return shares.names_chars * chars * page.tokens_max / max(1, page.tokens_max - page.left)
 
 
 def _bounded_names(

@@ -8,13 +8,13 @@ from itertools import takewhile
 
 import msgspec
 
-from holdfast.core.compaction.digest import Count, Shares, remember, render_fitting
+from holdfast.core.compaction.digest import DIGEST, Count, Shares, remember, render_fitting
 from holdfast.core.compaction.facts import Passage
 from holdfast.core.compaction.layers import LINE
 from holdfast.core.compaction.memory.state import Memory
 from holdfast.core.limits.sizing import tokens_of_text
 
-# The model tells the story: the names are a smaller part of the whole text, and only their tokens are bounded.
+# The model tells the story. Without its text only the tokens of the names are bounded.
 _SHARES = Shares((0.08, 0.09, 0.10, 0.08, 0.09, 0.07, 0.07, 0.05, 0.01), 0.10, 0.0, 0.04, 0.22, 4.0)
 
 
@@ -33,9 +33,13 @@ def make_ledger(passages: Sequence[Passage], *, tokens_max: int, count: Count = 
     return ledger_of(remember(passages), tokens_max=tokens_max, count=count)
 
 
-def ledger_of(memory: Memory, *, tokens_max: int, count: Count = tokens_of_text) -> Ledger:
-    """Return the ledger of a memory, as much as fits into this many tokens."""
-    text = render_fitting(memory, tokens_max, count, _SHARES)
+def ledger_of(memory: Memory, *, tokens_max: int, count: Count = tokens_of_text, notes: str = "") -> Ledger:
+    """Return the ledger of a memory, as much as fits into this many tokens.
+
+    Names take at most a quarter of it and of the notes beside it, however short the notes are.
+    """
+    shares = msgspec.structs.replace(_SHARES, names_chars=DIGEST.names_chars, beside_chars=len(notes))
+    text = render_fitting(memory, tokens_max, count, shares if notes else _SHARES)
     return Ledger(tuple(text.split("\n"))) if text else Ledger()
 
 

@@ -18,7 +18,7 @@ from holdfast.core.limits.fit import Sizes, output_reserved
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.text.truncation import excerpt
 from holdfast.core.turn.ladder import CONTENT_KINDS
-from holdfast.core.view import ViewMessage, conversation
+from holdfast.core.view import ViewMessage, conversation, heartbeats
 from holdfast.types.faults import FaultKind, Rung
 from holdfast.types.limits import Calibration, Limits
 from holdfast.types.messages import ContentPart, LargeText, Media, Message, Reply, Role, Text
@@ -87,7 +87,7 @@ def plan_compaction(
         keep_tokens = tail_tokens_max(limits, bounds, tokens, beside=_tokens_beside(said, turn, tokens))
     elif keeps is Keeps.LITTLE:
         keep_tokens = asked_tail_tokens_max(limits, bounds)
-    cut = plan_cut(said, newest=turn.number or turn.last_turn, keep_tokens=keep_tokens)
+    cut = _cut(tail, said, turn, keep_tokens)
     room = summary_tokens_max(limits, tokens)
     if cut is not None:
         return Plan(cut.boundary, cut.step, tokens, room)
@@ -95,6 +95,17 @@ def plan_compaction(
         # The boundary stays, but a model can replace the digest, or read on.
         return Plan(turn.boundary, turn.first_step, tokens, room)
     return None
+
+
+def _cut(tail: Sequence[Logged], said: Sequence[ViewMessage], turn: Turn, keep_tokens: int) -> Cut | None:
+    """Return the cut among the messages that a compaction leaves: ended heartbeats are dropped, and take no room."""
+    newest = turn.number or turn.last_turn
+    beats = heartbeats(tail) - {turn.number}
+    lasting = [one for one in said if one.turn not in beats] if beats else said
+    last = lasting[-1].turn if lasting and newest in beats else newest
+    cut = plan_cut(lasting, newest=last, keep_tokens=keep_tokens)
+    # Without other messages a compaction only drops heartbeats.
+    return cut if cut is not None or lasting is said else plan_cut(said, newest=newest, keep_tokens=keep_tokens)
 
 
 def _owes_summary(turn: Turn) -> bool:

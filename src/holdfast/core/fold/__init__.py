@@ -102,8 +102,7 @@ def receive(turn: Turn, seq: int, record: InboxRecord) -> Turn:
         case SessionConfigured() | SessionLabelled():
             return _configure(turn, record)
         case InputAdmitted():
-            opening = turn.opening or opening_of(record.parts)
-            return replace(turn, waiting=(*turn.waiting, seq), opening=opening)
+            return replace(turn, waiting=(*turn.waiting, seq), opening=_opening(turn, record))
         case MessageAppended() | MessagesRetracted() | BranchSwitched():
             return _change_conversation(turn, seq, record)
         case CancelRequested(turn=number):
@@ -172,8 +171,13 @@ def _change_conversation(turn: Turn, seq: int, record: MessageAppended | Message
         return switch(turn, seq, record)
     if isinstance(record, MessagesRetracted):
         return retract(turn, seq, record)
-    opening = turn.opening or (opening_of(record.parts) if record.role is Role.USER else "")
+    opening = _opening(turn, record) if record.role is Role.USER else turn.opening
     return replace(turn, last_turn=record.turn or seq, opening=opening)
+
+
+def _opening(turn: Turn, record: InputAdmitted | MessageAppended) -> str:
+    """Return the beginning of the first message of the user. A heartbeat is none."""
+    return turn.opening or ("" if record.is_heartbeat else opening_of(record.parts))
 
 
 def _cancel(turn: Turn, number: int) -> Turn:

@@ -155,8 +155,6 @@ def as_setting(url: str, one: BaseUrl) -> str:
 
 def why_not(agent: AgentProfile, environ: Mapping[str, str]) -> str:
     """Return why this agent cannot be redirected; "" if it can."""
-    if agent.refusal:
-        return agent.refusal
     if agent.needs_one_of and not any(environ.get(name) for name in agent.needs_one_of):
         return agent.refusal_without
     return ""

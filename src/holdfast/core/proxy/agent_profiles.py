@@ -69,8 +69,6 @@ class AgentProfile(msgspec.Struct, frozen=True):
     providers: ProviderTable | None = None
     # What happens to a subscription login.
     login: str = ""
-    # A sentence if it cannot be redirected at all.
-    refusal: str = ""
     # One of these variables must be set, else `refusal_without` says why it cannot be redirected.
     needs_one_of: tuple[str, ...] = ()
     refusal_without: str = ""
@@ -221,8 +219,15 @@ AGENTS: tuple[AgentProfile, ...] = (
         "Gemini CLI",
         "gemini",
         "Gemini",
-        refusal="the gateway does not serve the Gemini API; `holdfast rescue` reads and repairs its sessions",
-        login="Not redirected.",
+        base_urls=(BaseUrl("GOOGLE_GEMINI_BASE_URL", "gemini", "{root}"),),
+        one_message=("-p",),
+        needs_one_of=("GEMINI_API_KEY",),
+        refusal_without=(
+            "Gemini CLI with a Google login speaks to an address of its own; set GEMINI_API_KEY, and choose the API "
+            "key in its /auth"
+        ),
+        login="A Google login speaks to its own address and cannot be redirected; an API key can.",
+        tried="0.61.0",
     ),
     AgentProfile(
         "aider",
@@ -289,12 +294,11 @@ def agent_of(command: str) -> AgentProfile | None:
 def agents_table(agents: Sequence[AgentProfile] = AGENTS) -> str:
     """Return the table of docs/agents.md."""
     lines = ["| command | agent | API | it is given | login | tried with |", "|---|---|---|---|---|---|"]
-    for agent in agents:
-        how = f"not started: {agent.refusal}" if agent.refusal else _given(agent)
-        lines.append(
-            f"| `holdfast run {agent.command}` | {agent.title} | {agent.api} | {how} | {agent.login} | "
-            f"{agent.tried or 'not tried'} |"
-        )
+    lines += [
+        f"| `holdfast run {agent.command}` | {agent.title} | {agent.api} | {_given(agent)} | {agent.login} | "
+        f"{agent.tried or 'not tried'} |"
+        for agent in agents
+    ]
     return "\n".join(lines)
 
 

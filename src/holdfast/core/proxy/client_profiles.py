@@ -97,6 +97,16 @@ PROFILES: tuple[ClientProfile, ...] = (
         earlier_summary=(r"\A\s*<state_snapshot>(?P<qwen_code>.*?)</state_snapshot>\s*(?:Resume the prior task.*)?\Z"),
     ),
     ClientProfile(
+        # Its first message and the frame of its summaries are those of its fork qwen-code.
+        "gemini",
+        # "GeminiCLI/0.61.0/gemini-2.5-pro (linux; x64)".
+        user_agent=r"GeminiCLI",
+        compaction_order=(
+            r"You are a specialized system component responsible for distilling chat history"
+            r"|You are the component that summarizes internal chat history"
+        ),
+    ),
+    ClientProfile(
         "aider",
         compaction_order=(
             r"\*Briefly\*? summarize this partial conversation|Briefly\*? summarize this partial conversation"

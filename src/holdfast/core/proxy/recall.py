@@ -33,6 +33,18 @@ class _Choice(msgspec.Struct):
     type: str = ""
 
 
+class _Calling(msgspec.Struct, frozen=True):
+    mode: str = "AUTO"
+
+
+class _ToolConfig(msgspec.Struct, rename="camel"):
+    function_calling_config: _Calling = _Calling()
+
+
+class _Generation(msgspec.Struct, rename="camel"):
+    candidate_count: int | None = None
+
+
 class _Settings(msgspec.Struct):
     """Fields of a client's request, in whichever dialect."""
 
@@ -42,6 +54,23 @@ class _Settings(msgspec.Struct):
     n: int | None = None
     background: bool | None = None
     conversation: msgspec.Raw = _ABSENT
+    # Gemini has them in objects.
+    tool_config: _ToolConfig | None = msgspec.field(name="toolConfig", default=None)
+    generation: _Generation | None = msgspec.field(name="generationConfig", default=None)
+
+    @property
+    def is_single(self) -> bool:
+        """True if one answer is asked for, and at once."""
+        count = self.generation.candidate_count if self.generation is not None else self.n
+        return count in (None, 1) and not self.background and bytes(self.conversation) == b"null"
+
+    @property
+    def is_free(self) -> bool:
+        """True if the model chooses whether to call a tool, and which."""
+        if self.tool_config is not None:
+            return self.tool_config.function_calling_config.mode == "AUTO"
+        choice = self.tool_choice
+        return choice is None or (choice.type if isinstance(choice, _Choice) else choice) == "auto"
 
 
 _settings = msgspec.json.Decoder(_Settings)
@@ -54,11 +83,8 @@ def allows_recall(body: bytes) -> bool:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         # A choice in a form of its own, such as a list.
         return False
-    choice = settings.tool_choice
-    is_free = choice is None or (choice.type if isinstance(choice, _Choice) else choice) == "auto"
-    is_single = settings.n in (None, 1) and not settings.background and bytes(settings.conversation) == b"null"
     # A tool of the client with our name, of whatever type, keeps it.
-    return is_free and is_single and _OWN_NAME.search(settings.tools) is None
+    return settings.is_free and settings.is_single and _OWN_NAME.search(settings.tools) is None
 
 
 class RecallOffer(msgspec.Struct, frozen=True):

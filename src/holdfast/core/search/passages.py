@@ -30,11 +30,30 @@ _APART = 5
 _BESIDE_FACTOR = 0.92
 
 
+# Score of a message whose last sentence asks, and of one that only asks; share that a message gains after either.
+# Shares of 0.1 to 0.3 and factors of 0.6 to 0.8 helped in chats, in real dialogues and in requests with essays alike.
+# They count in inverse proportion to the length of messages above 40 words: a long one that asks also tells.
+_ASKS_LAST_FACTOR, _ASKS_ONLY_FACTOR, _REPLY_SHARE = 0.85, 0.65, 0.2
+_TELLING_WORDS = 40
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """Rows whose last sentence asks, and those among them without any other sentence."""
+
+    last: frozenset[int]
+    only: frozenset[int]
+
+
 class Scored(msgspec.Struct, frozen=True):
     """A matching row by its index, with its score."""
 
     row: int
     score: float
+
+
+def _inverse_share(words: int, size: int) -> float:
+    """Return 1 up to this number of words, and less in inverse proportion above."""
+    return min(1.0, words / size) if size else 1.0
 
 
 class Passages:
@@ -45,7 +64,8 @@ class Passages:
         self._places = {row: place for place, row in enumerate(self._rows)}
         sizes = list(words.values())
         self.mean_words = sum(sizes) / len(sizes) if sum(sizes) else 1.0
-        self._shortness = [min(1.0, _LONG_WORDS / size) if size else 1.0 for size in sizes]
+        self._shortness = [_inverse_share(_LONG_WORDS, size) for size in sizes]
+        self._brevity = [_inverse_share(_TELLING_WORDS, size) for size in sizes]
         lengths = [float(size) for size in sizes]
         for distance, share in enumerate(_SHARES, start=1):
             for place in range(len(sizes) - distance):
@@ -86,6 +106,16 @@ class Passages:
         """Return the score of a row by its own words and the words around it."""
         place = self._places.get(row)
         return own if place is None else self._weights[place] * (own + around * self._shortness[place])
+
+    def answer_factor(self, row: int, asking: Asking) -> float:
+        """Return the factor of a row's score: below 1 if the message asks, above 1 if the message before it does."""
+        place = self._places.get(row)
+        if place is None:
+            return 1.0
+        asks = _ASKS_ONLY_FACTOR if row in asking.only else _ASKS_LAST_FACTOR if row in asking.last else 1.0
+        is_reply = place > 0 and self._rows[place - 1] in asking.last
+        reply = 1 + _REPLY_SHARE * self._brevity[place] * self._shortness[place - 1] if is_reply else 1.0
+        return (1 - (1 - asks) * self._brevity[place]) * reply
 
     def order(self, scored: Sequence[Scored], *, limit: int) -> list[Scored]:
         """Return the best rows, best first, newest first among equals; messages beside a better one lose a share."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.search.passages import Passages, Scored
+from holdfast.core.search.passages import Asking, Passages, Scored
 from holdfast.core.search.tokenizer import words
 from holdfast.core.view.appended import NO_INPUT, expanded
 from holdfast.types.messages import LargeText, Media, Part, Reasoning, Text, ToolCall, ToolResult
@@ -75,6 +75,15 @@ _TIME_HINTS = dict.fromkeys(
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'-]*(?: [^\W\d_][\w.'-]*){0,3}):\s")
 _SPEAKER_CHARS = 80
 _SPEAKER_SCORE = 0.8
+# A message that only asks repeats the words of a question and holds no answer; the message after it often does. Rows
+# have a mark if their last sentence asks, and another if all do.
+_ASKS_LAST, _ASKS_ONLY = "?", "??"
+_QUESTION_MARK = re.compile(r"[?\uff1f]\W*\Z")
+_TAIL_CHARS = 80
+# Ends of sentences that do not ask, and of lines without a sentence's end.
+_STATEMENT_END = re.compile(r"[.!\u2026]\s|[\u3002\uff01]|[^?\uff1f\s]\n")
+# A search for questions: they are what it wants.
+_WANTS_QUESTIONS = re.compile(r"\b(?:ask|asks|asked|asking|questions?|requests?|requested)\b", re.IGNORECASE)
 # Of two equal matches the newer row wins; with a larger share newer rows would beat better ones.
 _RECENCY_SHARE = 0.02
 
@@ -216,10 +225,17 @@ def shown_text(part: Part) -> str:
 
 
 def word_counts(text: str) -> dict[str, int]:
-    """Return the words of a column with their capped counts, and marks of the speaker that it begins with."""
+    """Return the words of a column with their capped counts, and marks: the speaker, and whether it asks."""
     counts = {word: min(times, TIMES_MAX) for word, times in Counter(words(text)).items()}
     speaker = _SPEAKER.match(text, 0, _SPEAKER_CHARS)
-    return counts if speaker is None else counts | {_mark(word): 1 for word in words(speaker[1])}
+    marks = [] if speaker is None else [_mark(word) for word in words(speaker[1])]
+    return counts | dict.fromkeys([*marks, *_asking_marks(text)], 1)
+
+
+def _asking_marks(text: str) -> tuple[str, ...]:
+    if not _QUESTION_MARK.search(text[-_TAIL_CHARS:]):
+        return ()
+    return (_ASKS_LAST,) if _STATEMENT_END.search(text.strip()) else (_ASKS_LAST, _ASKS_ONLY)
 
 
 def _mark(word: str) -> str:
@@ -242,11 +258,12 @@ class Asked(msgspec.Struct, frozen=True):
     words: Mapping[str, float]
     hints: Mapping[str, float]
     speakers: frozenset[str]
+    wants_questions: bool = False
 
     @property
     def all(self) -> list[str]:
-        """All words whose postings are needed."""
-        return [*self.words, *self.hints, *self.speakers]
+        """All words and marks whose postings are needed."""
+        return [*self.words, *self.hints, *self.speakers, *(() if self.wants_questions else (_ASKS_LAST, _ASKS_ONLY))]
 
 
 def asked_words(query: str) -> Asked:
@@ -254,7 +271,9 @@ def asked_words(query: str) -> Asked:
     weights = query_words(query)
     hints = _TIME_HINTS if _ASKS_TIME.search(query, 0, QUERY_CHARS_MAX) else {}
     speakers = frozenset(_mark(word) for word, weight in weights.items() if weight == 1.0)
-    return Asked(weights, {word: weight for word, weight in hints.items() if word not in weights}, speakers)
+    wants_questions = _WANTS_QUESTIONS.search(query, 0, QUERY_CHARS_MAX) is not None
+    hints = {word: weight for word, weight in hints.items() if word not in weights}
+    return Asked(weights, hints, speakers, wants_questions)
 
 
 def rank(
@@ -269,13 +288,23 @@ def rank(
     for row, score in _own_scores(query.hints, postings, rows, passages).items():
         if row in own:
             own[row] += score
-    for row in {posting.row for mark in query.speakers for posting in postings.get(mark, ())} & own.keys():
+    for row in _rows_with(postings, *query.speakers) & own.keys():
         own[row] += _SPEAKER_SCORE
+    asking = Asking(_rows_with(postings, _ASKS_LAST), _rows_with(postings, _ASKS_ONLY))
     scored = [
-        Scored(row, passages.weigh(row, score, _AROUND_WEIGHT * around[row]) * (1 + _RECENCY_SHARE * row / len(rows)))
+        Scored(
+            row,
+            passages.weigh(row, score, _AROUND_WEIGHT * around[row])
+            * passages.answer_factor(row, asking)
+            * (1 + _RECENCY_SHARE * row / len(rows)),
+        )
         for row, score in own.items()
     ]
     return passages.order(scored, limit=limit)
+
+
+def _rows_with(postings: Mapping[str, Sequence[Posting]], *marks: str) -> frozenset[int]:
+    return frozenset(posting.row for mark in marks for posting in postings.get(mark, ()))
 
 
 def _own_scores(

@@ -30,6 +30,7 @@ from holdfast.types.records import (
     DamageSetAside,
     InputAdmitted,
     Logged,
+    MessageAppended,
     Outcome,
     OutputRefused,
     ReplyRecorded,
@@ -64,7 +65,8 @@ class Lens(msgspec.Struct, frozen=True):
 
     `excluded` is left out. `marks_unanswered` puts a line after a turn that ended without an answer, so that its input
     is not read as one message with the next. `keeps_copies` keeps an input that was sent again later, so that no later
-    record changes the messages before it.
+    record changes the messages before it. Heartbeats whose turns started before `heartbeats_from` are left out, except
+    `heartbeats_kept`.
     """
 
     replaced: Mapping[tuple[int, int], Text | Media] = {}
@@ -75,9 +77,13 @@ class Lens(msgspec.Struct, frozen=True):
     # Retracted runs of records, as in `Turn`.
     retracted: tuple[tuple[int, int], ...] = ()
     keeps_copies: bool = False
+    heartbeats_from: int = 0
+    heartbeats_kept: frozenset[int] = frozenset()
 
 
 PLAIN = Lens()
+# After every record.
+_NO_HEARTBEATS = 2**63
 
 
 class _Step(msgspec.Struct):
@@ -102,8 +108,8 @@ def conversation(
     built = _Conversation(lens)
     for logged in as_turns(records, lens.retracted):
         match logged.record:
-            case InputAdmitted(parts=parts):
-                built.inputs[logged.seq] = parts
+            case InputAdmitted() as admitted:
+                built.admit(logged.seq, admitted)
             case TurnStarted(turn=number) if number >= first_turn:
                 built.close_step()
                 built.start_turn(number, logged.seq)
@@ -121,7 +127,13 @@ def conversation(
             case _:
                 pass
     built.close_step()
-    return built.messages
+    return built.without_heartbeats() if built.heartbeats else built.messages
+
+
+def heartbeats(records: Iterable[Logged]) -> frozenset[int]:
+    """Return the heartbeats among records, by their turns."""
+    kinds = (InputAdmitted, MessageAppended)
+    return frozenset(one.seq for one in records if isinstance(one.record, kinds) and one.record.is_heartbeat)
 
 
 class _Conversation:
@@ -131,11 +143,19 @@ class _Conversation:
         self.messages: list[ViewMessage] = []
         self.inputs: dict[int, tuple[ContentPart, ...]] = {}
         self.step: _Step | None = None
+        # Turns of heartbeats.
+        self.heartbeats: set[int] = set()
         self._lens = lens
         self._started: set[int] = set()
         # The turn without a reply so far, with its input; inputs of unanswered turns since the last reply, by turn.
         self._open: tuple[int, tuple[ContentPart, ...]] | None = None
         self._unanswered: dict[int, tuple[ContentPart, ...]] = {}
+
+    def admit(self, seq: int, admitted: InputAdmitted) -> None:
+        """Keep an input until its turn starts."""
+        self.inputs[seq] = admitted.parts
+        if admitted.is_heartbeat:
+            self.heartbeats.add(seq)
 
     def start_turn(self, number: int, place: int) -> None:
         """Add the input of a turn, or a placeholder if it is lost. It replaces unanswered copies of itself."""
@@ -182,6 +202,13 @@ class _Conversation:
         results = tuple(_result(step, call) for call in step.calls)
         self.messages.append(ViewMessage(step.turn, step.seq, step.place, Message(Role.TOOL, results)))
         self.step = None
+
+    def without_heartbeats(self) -> list[ViewMessage]:
+        """Return the messages without the heartbeats that the lens leaves out, each with the work on it."""
+        started = {one.turn: one.place for one in self.messages if one.seq == one.turn}
+        gone = {turn for turn in self.heartbeats if started.get(turn, turn) < self._lens.heartbeats_from}
+        gone -= self._lens.heartbeats_kept
+        return [one for one in self.messages if one.turn not in gone]
 
     def _is_dropped(self, part: Part, seq: int) -> bool:
         return isinstance(part, Reasoning) and seq < self._lens.reasoning_from
@@ -250,18 +277,31 @@ def lens_of(turn: Turn) -> Lens:
     replaced = {(replaced.seq, replaced.place): replaced.shown for replaced in turn.replaced}
     excluded = excluded_places(turn)
     return Lens(
-        replaced, turn.masked_before, turn.reasoning_from, excluded, marks_unanswered=True, retracted=turn.retracted
+        replaced,
+        turn.masked_before,
+        turn.reasoning_from,
+        excluded,
+        marks_unanswered=True,
+        retracted=turn.retracted,
+        # A compaction drops the heartbeats before it, also those after its boundary; not the one that it was made for.
+        heartbeats_from=turn.compaction_seq,
+        heartbeats_kept=frozenset((*turn.pins, turn.compaction.turn)) if turn.compaction else frozenset(),
     )
 
 
 def originals_lens(turn: Turn) -> Lens:
     """Return the lens for originals that a summary or a digest reads: all of them but those that are left out."""
-    return Lens(excluded=excluded_places(turn), retracted=turn.retracted)
+    return Lens(excluded=excluded_places(turn), retracted=turn.retracted, heartbeats_from=_NO_HEARTBEATS)
 
 
 def memory_lens(turn: Turn) -> Lens:
     """Return the lens for originals that a memory observes once and in order."""
-    return Lens(excluded=excluded_places(turn), keeps_copies=True, retracted=turn.retracted)
+    return Lens(
+        excluded=excluded_places(turn),
+        keeps_copies=True,
+        retracted=turn.retracted,
+        heartbeats_from=_NO_HEARTBEATS,
+    )
 
 
 def messages_in_view(tail: Sequence[Logged], turn: Turn, *, pinned: Sequence[Logged] = ()) -> tuple[Message, ...]:
@@ -297,15 +337,19 @@ def uncovered(tail: Sequence[Logged], turn: Turn, said: Sequence[ViewMessage]) -
     """Return the seqs of messages in the tail that the view does not account for.
 
     A message is accounted for if it is shown, waits, ended before its turn began, has no visible part, or is
-    represented by the summary of the work before the first step in view.
+    represented by the summary of the work before the first step in view. Heartbeats may be shown or not.
     """
     shown = {one.seq for one in said} | {one.place for one in said}
     accounted = shown | {*turn.waiting, *turn.pins}
     ended = {each.record.turn for each in tail if isinstance(each.record, TurnEnded)}
+    records, beats = as_turns(tail, turn.retracted), heartbeats(tail)
     return [
         logged.seq
-        for logged in as_turns(tail, turn.retracted)
-        if logged.seq >= turn.boundary and logged.seq not in accounted and _must_be_shown(logged, turn, ended)
+        for logged in records
+        if (logged.record.turn if isinstance(logged.record, ReplyRecorded) else logged.seq) not in beats
+        and logged.seq >= turn.boundary
+        and logged.seq not in accounted
+        and _must_be_shown(logged, turn, ended)
     ]
 
 

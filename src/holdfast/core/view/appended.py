@@ -155,7 +155,7 @@ class _Reader:
         turn = appended.turn or logged.seq
         if appended.role is Role.USER:
             parts = tuple(part for part in appended.parts if isinstance(part, Text | LargeText | Media))
-            yield from self._input(logged, parts or (Text(""),))
+            yield from self._input(logged, parts or (Text(""),), is_heartbeat=appended.is_heartbeat)
             return
         if not appended.turn:
             # The view begins with a message of the user.
@@ -166,9 +166,11 @@ class _Reader:
         for result in [part for part in appended.parts if isinstance(part, ToolResult)]:
             yield from self._result(logged, turn, result)
 
-    def _input(self, logged: Logged, parts: tuple[Text | LargeText | Media, ...]) -> Iterator[Logged]:
+    def _input(
+        self, logged: Logged, parts: tuple[Text | LargeText | Media, ...], *, is_heartbeat: bool = False
+    ) -> Iterator[Logged]:
         self._open = set()
-        yield Logged(logged.seq, logged.at, InputAdmitted(parts))
+        yield Logged(logged.seq, logged.at, InputAdmitted(parts, is_heartbeat=is_heartbeat))
         yield Logged(logged.seq, logged.at, TurnStarted(logged.seq))
 
     def _reply(self, logged: Logged, turn: int, parts: tuple[Text | ToolCall | Reasoning, ...]) -> Logged:

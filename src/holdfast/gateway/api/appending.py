@@ -28,13 +28,17 @@ GivenPart: TypeAlias = Text | ToolCall | Reasoning | GivenResult
 
 
 class GivenMessage(RequestSchema, frozen=True):
-    """A message, a payload or both. `payload` is base64 in JSON, kept byte for byte; `tag` names its format."""
+    """A message, a payload or both. `payload` is base64 in JSON, kept byte for byte; `tag` names its format.
+
+    A user message may be a heartbeat: with the answers after it, it never becomes part of a summary.
+    """
 
     role: Role | None = None
     parts: Annotated[tuple[GivenPart, ...], msgspec.Meta(max_length=_MESSAGES_MAX)] = ()
     payload: bytes | None = None
     tag: str = ""
     client_id: str = ""
+    is_heartbeat: bool = False
 
 
 class AppendMessages(RequestSchema, frozen=True):
@@ -109,7 +113,7 @@ async def show_appended(context: RequestContext) -> AppendedMessages:
 
 def _draft(given: GivenMessage) -> Draft:
     message = None if given.role is None else Message(given.role, tuple(_part(one) for one in given.parts))
-    return Draft(message, given.payload, given.tag, given.client_id)
+    return Draft(message, given.payload, given.tag, given.client_id, given.is_heartbeat)
 
 
 def _part(given: GivenPart) -> Part:

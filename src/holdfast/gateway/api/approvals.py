@@ -18,7 +18,7 @@ _SESSIONS_MAX = 1_000
 _MAY_WAIT = frozenset({"approval", "working"})
 
 
-class PendingApproval(Approval, frozen=True):
+class PendingApproval(Approval, frozen=True, kw_only=True):
     """A tool call that waits for an approval, with the deadline: not answered by then, it counts as denied."""
 
     # Seconds since 1970.
@@ -31,8 +31,8 @@ class Approvals(msgspec.Struct, frozen=True):
     approvals: list[PendingApproval]
 
 
-class SessionApproval(Approval, frozen=True, kw_only=True):
-    """A tool call that waits for an approval, with the key of its session."""
+class SessionApproval(PendingApproval, frozen=True, kw_only=True):
+    """A tool call that waits for an approval, with its deadline and the key of its session."""
 
     session: str
 
@@ -59,13 +59,13 @@ class AnswerApproval(RequestSchema, frozen=True):
 async def list_approvals(context: RequestContext) -> Approvals:
     """Return the tool calls that wait for an approval."""
     session, _ = await context.session()
-    seconds = context.state.client.engine.bounds.approval_seconds_max
-    return Approvals(
-        [
-            PendingApproval(**msgspec.structs.asdict(one), expires_at=one.asked_at + seconds)
-            for one in await session.approvals()
-        ]
-    )
+    seconds = _seconds_max(context)
+    waiting = await session.approvals()
+    return Approvals([PendingApproval(**asdict(one), expires_at=one.asked_at + seconds) for one in waiting])
+
+
+def _seconds_max(context: RequestContext) -> float:
+    return context.state.client.engine.bounds.approval_seconds_max
 
 
 async def list_all_approvals(context: RequestContext) -> AllApprovals:
@@ -79,7 +79,10 @@ async def list_all_approvals(context: RequestContext) -> AllApprovals:
         if known is None or (await context.state.statuses.of(known)).state not in _MAY_WAIT:
             continue
         waiting = await (await client.session(stored)).approvals()
-        found += [SessionApproval(**asdict(one), session=key) for one in waiting]
+        found += [
+            SessionApproval(**asdict(one), expires_at=one.asked_at + _seconds_max(context), session=key)
+            for one in waiting
+        ]
     return AllApprovals(sorted(found, key=lambda one: one.asked_at), len(own) <= _SESSIONS_MAX)
 
 

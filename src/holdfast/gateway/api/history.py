@@ -5,7 +5,7 @@ from typing import Literal
 
 from holdfast.core.compaction.ledger import lines_in
 from holdfast.core.fold.session_state import Turn
-from holdfast.core.view import MASKED_BYTES_MIN, bytes_shown
+from holdfast.core.view import MASKED_BYTES_MIN, bytes_shown, conversation, heartbeats, lens_of
 from holdfast.gateway.api.report_schemas import CompactionMade, InForce, Left, Past
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.runtime.engine.log import Log, open_end
@@ -46,6 +46,7 @@ async def show_past(context: RequestContext) -> Past:
         *_masked_outputs(log),
         *_replaced_parts(log),
         *_excluded_messages(log),
+        *_dropped_heartbeats(log),
     ]
     return Past(
         boundary=turn.boundary,
@@ -151,6 +152,21 @@ def _excluded_messages(log: Log) -> Iterator[Left]:
         if one.excluded >= log.turn.boundary:
             by = recorded.get((one.excluded, one.place), 0)
             yield Left(one.excluded, one.excluded, "excluded", by, one.why or "by request")
+
+
+def _dropped_heartbeats(log: Log) -> Iterator[Left]:
+    """Yield the heartbeats after the boundary that the current compaction dropped, each with its answer."""
+    turn, beats = log.turn, heartbeats(log.tail)
+    if not beats:
+        return
+    first_turn, first_step = turn.boundary, turn.first_step
+    shown = {
+        one.turn for one in conversation(log.tail, first_turn=first_turn, first_step=first_step, lens=lens_of(turn))
+    }
+    said = conversation(log.tail, first_turn=first_turn, first_step=first_step)
+    for beat in sorted(beats - shown):
+        if places := [one.seq for one in said if one.turn == beat]:
+            yield Left(beat, max(places), "heartbeat", turn.compaction_seq, "a heartbeat, which no summary keeps")
 
 
 def _has_reasoning(logged: Logged) -> bool:

@@ -68,6 +68,7 @@ async def _send(
             output=body.output,
             expect=body.expect,
             replaces=body.replaces,
+            is_heartbeat=body.is_heartbeat,
         )
     except BadInputError as error:
         raise BadInputError(context.state.uploads.strip_path(str(error))) from error

@@ -87,12 +87,12 @@ class Left(msgspec.Struct, frozen=True):
     """Records `first` to `last` that the model no longer sees unchanged, the reason, and the record that did it.
 
     `compacted`, `rolled_over`: the current compaction replaces them. `masked`, `replaced`: a line or a smaller part
-    replaces them. `thinking`: their reasoning is not sent back.
+    replaces them. `thinking`: their reasoning is not sent back. `heartbeat`: a compaction dropped them.
     """
 
     first: int
     last: int
-    reason: Literal["compacted", "rolled_over", "masked", "replaced", "thinking", "excluded"]
+    reason: Literal["compacted", "rolled_over", "masked", "replaced", "thinking", "excluded", "heartbeat"]
     # 0: unknown without reading more of the log.
     by: int
     words: str

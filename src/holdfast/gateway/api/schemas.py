@@ -71,6 +71,8 @@ class SendMessage(RequestSchema, frozen=True):
     # Only directly after this record; and the message that this one takes the place of, by its seq.
     expect: _Seq | None = None
     replaces: _Seq | None = None
+    # Answered and recorded, but never part of a summary; the next compaction drops it from the view.
+    is_heartbeat: bool = False
     # As in ConfigureSession, from this message on.
     tools: list[DeclaredTool] | None = None
     # Settings of this message alone.

@@ -33,7 +33,7 @@ from holdfast.gateway.http.asgi import (
     send_problem,
     send_response,
 )
-from holdfast.gateway.http.auth import Tenant
+from holdfast.gateway.http.auth import Tenant, move_query_key, presented_keys
 from holdfast.gateway.http.keys import Role
 from holdfast.gateway.http.metrics import CONTENT_TYPE, Metrics
 from holdfast.gateway.http.origin import Origin, check_local, is_preflight, preflight_headers, sharing_headers
@@ -152,6 +152,7 @@ class Gateway:
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = segments(scope)
+        move_query_key(scope)
         plain = self._probes.get(path[0]) if len(path) == 1 else None
         if plain is not None:
             scope["holdfast.route"] = f"/{path[0]}"
@@ -223,11 +224,10 @@ class Gateway:
         self._needs_keys = True
         # A client that authenticates to its provider sends the gateway key in a separate header.
         gateway_key = header(scope, b"x-holdfast-key")
-        scheme, _, presented = header(scope, b"authorization").partition(" ")
-        other_key = presented.strip() if scheme.lower() == "bearer" else header(scope, b"x-api-key")
-        # A gateway key is not forwarded, also if it is sent in both headers.
-        scope["holdfast.key_is_ours"] = not gateway_key or (bool(other_key) and keys.name_of(other_key) is not None)
-        presented = gateway_key or other_key
+        others = presented_keys(scope)
+        # A gateway key is not forwarded, also if it is sent in several headers.
+        scope["holdfast.key_is_ours"] = not gateway_key or any(keys.name_of(other) is not None for other in others)
+        presented = gateway_key or (others[0] if others else "")
         key = keys.find(presented) if presented else None
         if key is None:
             raise UnauthorizedError(

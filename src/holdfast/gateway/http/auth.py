@@ -7,11 +7,13 @@ It shares the sessions of the library and the command line, and may not use sess
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote_plus
 
 from msgspec.structs import replace
 
 from holdfast.core.limits.bounds import RESERVED_KEYS
 from holdfast.gateway.bounds import GatewayBounds
+from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.http.keys import GatewayKey
 from holdfast.gateway.http.problems import InvalidError, NotFoundError, TooManyError
 from holdfast.ports import ListedSession, SessionFilter, SessionInfo, SessionOrder
@@ -28,6 +30,41 @@ KEY_BYTES_MAX = 200
 _PAGE = 1_000
 # ... and keys that one request with `match` may scan: a tenth of a second.
 _SCANNED_MAX = 20_000
+
+# Paths of Google's API, whose clients may send their key in the query.
+_QUERY_KEY_PATHS = ("/v1beta/", "/v1/models")
+GOOGLE_KEY = b"x-goog-api-key"
+
+
+def presented_keys(scope: Scope) -> list[str]:
+    """Return the API keys in the headers of a request, whichever provider's library sent it."""
+    scheme, _, token = header(scope, b"authorization").partition(" ")
+    keys = [token.strip() if scheme.lower() == "bearer" else "", header(scope, b"x-api-key"), header(scope, GOOGLE_KEY)]
+    return [key for key in keys if key]
+
+
+def move_query_key(scope: Scope) -> None:
+    """Move the key of a Google client from the query to its header, so that no address has it.
+
+    Addresses are logged, traced and forwarded; a header is masked, and a gateway key in it stays here.
+    """
+    query: bytes = scope["query_string"]
+    if not query or not scope["path"].startswith(_QUERY_KEY_PATHS):
+        return
+    fields = [_Field(field) for field in query.split(b"&")]
+    keys = [field.value for field in fields if field.name == "key"]
+    scope["query_string"] = b"&".join(field.raw for field in fields if field.name != "key")
+    if keys and keys[0].isascii() and keys[0].isprintable() and not header(scope, GOOGLE_KEY):
+        scope["headers"] = [*scope["headers"], (GOOGLE_KEY, keys[0].encode())]
+
+
+class _Field:
+    """A field of a query: as it came, and decoded."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        name, _, value = raw.decode("latin-1").partition("=")
+        self.name, self.value = unquote_plus(name), unquote_plus(value).strip()
 
 
 def tenant_of(store_key: str) -> str:

@@ -64,10 +64,42 @@ _MESSAGES: dict[str, Any] = {
         "tools": {"type": "array", "items": {"type": "object"}},
     },
 }
+_GENERATE: dict[str, Any] = {
+    "type": "object",
+    "required": ["contents"],
+    "properties": {
+        "contents": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["parts"],
+                "properties": {"role": {"enum": ["user", "model"]}, "parts": {"type": "array", "minItems": 1}},
+            },
+        },
+        "systemInstruction": {"type": "object"},
+        "tools": {"type": "array", "items": {"type": "object"}},
+        "toolConfig": {"type": "object"},
+        "generationConfig": {"type": "object"},
+    },
+}
+_CONTENTS = {"contents": [{"role": "user", "parts": [{"text": _TEXT}]}]}
+_GENERATED = {
+    "candidates": [
+        {
+            "content": {"role": "model", "parts": [{"text": "I will remember that harbour = Kiel."}]},
+            "index": 0,
+            "finishReason": "STOP",
+        }
+    ],
+    "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 9, "totalTokenCount": 21},
+    "modelVersion": "sim",
+    "responseId": "1",
+}
 _COUNT: dict[str, Any] = {**_MESSAGES, "required": ["model", "messages"]}
 _SAID = [{"role": "user", "content": _TEXT}]
 # Path, name, summary, body and its example, and an example of the response.
-_CALLS: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any], dict[str, Any]], ...] = (
+_CALLS: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any], Any], ...] = (
     (
         "/v1/chat/completions",
         "proxy_chat_completions",
@@ -121,11 +153,37 @@ _CALLS: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any], dict[str, Any
         {"model": "sim", "messages": _SAID},
         {"input_tokens": 12},
     ),
+    (
+        "/v1beta/models/{model}:generateContent",
+        "proxy_generate_content",
+        "Gemini's generateContent, compacted when it overflows; also below /v1",
+        _GENERATE,
+        _CONTENTS,
+        _GENERATED,
+    ),
+    (
+        "/v1beta/models/{model}:streamGenerateContent",
+        "proxy_stream_generate_content",
+        "The same as a stream: one JSON list, or server-sent events with alt=sse",
+        _GENERATE,
+        _CONTENTS,
+        [_GENERATED],
+    ),
+    (
+        "/v1beta/models/{model}:countTokens",
+        "proxy_gemini_count_tokens",
+        "Gemini's token count, by estimate if the upstream has none",
+        _GENERATE,
+        _CONTENTS,
+        {"totalTokens": 12},
+    ),
 )
 _HEADERS = (
     ("X-Holdfast-Key", "The gateway key of a client that sends its own provider key in the usual header."),
     ("X-Holdfast-Session", "A key of the session; without it the conversation itself is matched."),
 )
+_MODEL_IN_PATH = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}, "example": "sim"}
+_ALT = {"name": "alt", "in": "query", "required": False, "schema": {"enum": ["sse", "json"]}}
 _ERRORS = {
     "401": "No key, or no provider key.",
     "403": "The key may not use this model.",
@@ -151,22 +209,38 @@ def proxy_paths() -> dict[str, Any]:
             "responses": {"200": _json("The models.", {"type": "object"}, listed), **_errors()},
         }
     }
+    google = {"models": [{"name": "models/sim", "displayName": "sim", "supportedGenerationMethods": []}]}
+    paths["/v1beta/models"] = {
+        "get": {
+            "operationId": "proxy_gemini_models",
+            "summary": "Gemini's models; without any provider key the simulated one",
+            "tags": ["proxy"],
+            "parameters": [],
+            "responses": {"200": _json("The models.", {"type": "object"}, google), **_errors()},
+        }
+    }
     return paths
 
 
 def _call(
-    path: str, name: str, summary: str, body: dict[str, Any], example: dict[str, Any], response: dict[str, Any]
+    path: str, name: str, summary: str, body: dict[str, Any], example: dict[str, Any], response: object
 ) -> dict[str, Any]:
-    answer = _json("The answer of the model, in the format of the provider's API.", {"type": "object"}, response)
-    if "stream" in body["properties"] and not path.endswith("count_tokens"):
+    schema = {"type": "array" if isinstance(response, list) else "object"}
+    answer = _json("The answer of the model, in the format of the provider's API.", schema, response)
+    is_stream = "stream" in body["properties"] or isinstance(response, list)
+    if is_stream and not path.endswith("count_tokens"):
         answer["content"]["text/event-stream"] = {"schema": {"type": "string", "description": "The provider's events."}}
     return {
         "operationId": name,
         "summary": summary,
         "tags": ["proxy"],
         "parameters": [
-            {"name": header, "in": "header", "required": False, "description": told, "schema": {"type": "string"}}
-            for header, told in _HEADERS
+            *([_MODEL_IN_PATH] if "{model}" in path else []),
+            *([_ALT] if isinstance(response, list) else []),
+            *(
+                {"name": header, "in": "header", "required": False, "description": told, "schema": {"type": "string"}}
+                for header, told in _HEADERS
+            ),
         ],
         "requestBody": {"required": True, "content": {"application/json": {"schema": body, "example": example}}},
         "responses": {"200": answer, **_errors()},

@@ -17,8 +17,9 @@ from holdfast.errors import UsageError
 from holdfast.gateway.http.asgi import Scope
 from holdfast.gateway.http.problems import MalformedError, MediaTypeError, NotFoundError
 from holdfast.gateway.proxy.upstream import KEY_HEADERS, Upstream
+from holdfast.models import gemini
 
-PREFIX = "/v1/"
+PREFIXES = ("/v1/", "/v1beta/")
 RESPONSES = "/v1/responses"
 COUNT_PATH = "/v1/messages/count_tokens"
 CONVERSATIONS = "/v1/conversations"
@@ -32,9 +33,12 @@ FORWARDED = (
     *(f"POST {path}" for path in RESPONSES_CALLS),
     "GET /v1/models",
     "GET /v1/models/*",
+    "GET /v1beta/models",
+    "GET /v1beta/models/*",
 )
 _MODEL_CALLS = frozenset(pattern.removeprefix("POST ") for pattern in FORWARDED if pattern.startswith("POST "))
-_PATTERN = re.compile(r"(?:([A-Z]+) )?(/v1(?:/(?!\.+(?:/|$))[A-Za-z0-9_.~:@-]+)+(?:/\*)?)")
+_PATTERN = re.compile(r"(?:([A-Z]+) )?(/v1(?:beta)?(?:/(?!\.+(?:/|$))[A-Za-z0-9_.~:@-]+)+(?:/\*)?)")
+_ROUTES = _MODEL_CALLS | {"/v1/models", "/v1beta/models"}
 # The printable characters of ASCII without the backslash, which some servers read as a slash.
 _RAW_PATH = re.compile(rb"/[!-\[\]-~]*")
 _RAW_QUERY = re.compile(rb"[!-~]*")
@@ -43,6 +47,14 @@ _DECODE_ROUNDS_MAX = 4
 _PATHS_MAX = 128
 # Types that a browser sends to other origins without asking first.
 _SIMPLE_TYPES = frozenset({b"text/plain", b"application/x-www-form-urlencoded"})
+
+
+def route_of(path: str) -> str:
+    """Return a path as metrics and logs name it: one that has the name of a model, or any other text, without it."""
+    if gemini.is_model_call(path):
+        version, _, method = path.partition("/models/")
+        return f"{version}/models/{{model}}:{method.rpartition(':')[2]}"
+    return path if path in _ROUTES else f"/{path.split('/')[1]}/other"
 
 
 def raw_path(scope: Scope) -> str:
@@ -65,8 +77,8 @@ def _checked(raw: bytes) -> str:
     else:
         raise MalformedError("the path is percent-encoded too often")
     path = raw.decode("ascii")
-    if not path.startswith(PREFIX):
-        raise NotFoundError(f"the proxy serves paths below {PREFIX}")
+    if not path.startswith(PREFIXES):
+        raise NotFoundError(f"the proxy serves paths below {' and '.join(PREFIXES)}")
     return path
 
 
@@ -110,6 +122,8 @@ class ForwardTable:
 
     def check(self, method: str, path: str) -> None:
         """Raise `NotFoundError` for a request that the table does not have."""
+        if method == "POST" and gemini.is_model_call(path):
+            return
         if not any(row.covers(method, path) for row in self._rows):
             raise NotFoundError(
                 "this path is not forwarded with the gateway's provider key; send your own provider key, or ask the "
@@ -142,7 +156,7 @@ def check_media_type(scope: Scope, path: str) -> None:
     if scope["method"] in {"GET", "HEAD"}:
         return
     kind = _media_type(scope["headers"])
-    is_call = scope["method"] == "POST" and path in _MODEL_CALLS
+    is_call = scope["method"] == "POST" and (path in _MODEL_CALLS or gemini.is_model_call(path))
     if kind in _SIMPLE_TYPES or (is_call and kind != b"application/json"):
         raise MediaTypeError(f"the content type must be application/json, not {kind[:80].decode('latin-1')!r}")
 

@@ -1,8 +1,8 @@
-"""The proxy as one ASGI application below /v1.
+"""The proxy as one ASGI application below /v1 and /v1beta.
 
-OpenAI's chat completions and responses, Anthropic's messages and its token count, and the lists of models. Every other
-path below /v1 is forwarded as it is with the client's own provider key, and only if the operator allows it with the
-gateway's.
+OpenAI's chat completions and responses, Anthropic's messages, Gemini's generateContent, their token counts, and the
+lists of models. Every other path is forwarded as it is with the client's own provider key, and only if the operator
+allows it with the gateway's.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from time import monotonic
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import Receive, Scope, Send, off_loop, unless_gone, whole_body
 from holdfast.gateway.http.metrics import Metrics
-from holdfast.gateway.proxy.access import COUNT_PATH, ForwardTable, check_media_type, raw_path, uses_operator_account
+from holdfast.gateway.proxy.access import ForwardTable, check_media_type, raw_path, route_of, uses_operator_account
 from holdfast.gateway.proxy.exchange import Exchange, Requester
 from holdfast.gateway.proxy.parse import RequestParser, decompress_body
 from holdfast.gateway.proxy.preflight import room_for
@@ -91,7 +91,7 @@ class ProxyApp:
         scope["holdfast.path"] = path
         dialect = dialect_at(path) if scope["method"] == "POST" else None
         is_served = dialect is not None and dialect in SERVED
-        scope["holdfast.route"] = path if is_served or path in (COUNT_PATH, "/v1/models") else "/v1/other"
+        scope["holdfast.route"] = route_of(path)
         if not tenant.name:
             check_media_type(scope, path)
         upstream = find_upstream(scope, path, self._upstreams)

@@ -6,11 +6,11 @@ import msgspec
 
 from holdfast.core.proxy.recall import RecallOffer, without_advice, without_calls, without_citations
 from holdfast.core.view import PLAIN, conversation, lens_of, messages_in_view
-from holdfast.gateway.proxy.request import OUTPUT_FIELDS, ProxyRequest, with_fields
+from holdfast.gateway.proxy.request import ProxyRequest
 from holdfast.models.body_rewrite import Kept, merge_user_elements, own_elements, rewrite, with_tools
 from holdfast.models.dialects import SERVED
-from holdfast.models.parameters import EFFORT_FIELDS, without_parameters
-from holdfast.models.wire import Original, replaced, without
+from holdfast.models.parameters import with_output_limit, without_effort, without_parameters
+from holdfast.models.wire import Original, replaced
 from holdfast.runtime.engine.log import Log
 from holdfast.types.messages import Effort, Message, Reasoning, Role, Text, ToolCall, ToolResult
 from holdfast.types.records import AnyRecord, Logged, ReplyRecorded, ToolSettled, origin_of
@@ -41,24 +41,25 @@ def rewritten(
 ) -> bytes:
     """Return the client's body with the conversation, output limit and effort of the session's view.
 
-    `head` has the client's instructions from a first message that is not in the view.
+    `issuer` is that of the model it is sent to. `head` has the client's instructions from a first message that is not
+    in the view.
     """
+    model = next((name for one, name in zip(request.models, request.names, strict=True) if one.issuer == issuer), "")
     body = rewrite(request.dialect, request.body, outgoing(request, log, issuer, head, offer), blobs, issuer)
     body = with_tools(request.dialect, body, offer.tools(log.turn))
     # Roles alternate: some providers reject two user messages in a row.
     elements = merge_user_elements(request.dialect, own_elements(request.dialect, body))
     body = replaced(body, SERVED[request.dialect].MESSAGES_FIELD, elements)
     if log.turn.output_clamp is not None:
-        body = with_fields(body, dict.fromkeys(OUTPUT_FIELDS, log.turn.output_clamp))
+        body = with_output_limit(request.dialect, body, log.turn.output_clamp)
     if log.turn.is_effort_changed:
         body = with_effort(request.dialect, body, log.turn.effort)
-    return SERVED[request.dialect].settled(body)
+    return SERVED[request.dialect].settled(body, model)
 
 
 def with_effort(dialect: str, body: bytes, effort: Effort | None) -> bytes:
     """Return a body with another reasoning setting; None leaves it to the provider."""
-    for name in EFFORT_FIELDS:
-        body = without(body, name)
+    body = without_effort(dialect, body)
     setting = _EFFORT_SETTINGS.get(dialect)
     if effort is None or setting is None:
         return body

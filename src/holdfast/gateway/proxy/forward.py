@@ -23,6 +23,7 @@ from holdfast.gateway.proxy.upstream import RawHeaders, UpstreamClient, Upstream
 from holdfast.models.answer_filter import AnswerFilter
 from holdfast.models.dialect_filters import FILTERS
 from holdfast.models.dialects import DIALECTS
+from holdfast.models.gemini import NAME as GEMINI
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import BrokenOffError, UnreachableError
 from holdfast.models.wire import cut_text
@@ -34,6 +35,7 @@ _OK = range(200, 300)
 # silent. Reasoning and tools of the provider's own are work of the model. Comments and empty lines are keep-alives of
 # servers with a full queue: the client is to see them.
 _ACCEPTED = rb"message_start|ping|response\.created|response\.queued|response\.in_progress|chat\.completion\.chunk"
+_ACCEPTED += rb"|candidates|usageMetadata"
 _ABOUT_TO_SPEAK = rb"content_block_start|response\.output_item\.added|response\.content_part\.added"
 _OPENING_LINE = re.compile(
     rb"\s*|event: ?(?:" + _ACCEPTED + rb"|" + _ABOUT_TO_SPEAK + rb")\s*|data: ?\{.*?\"(?:" + _ACCEPTED + rb")\".*"
@@ -42,7 +44,7 @@ _OPENING_LINE = re.compile(
 # Text of the model in a stream, in the form that the dialects' servers give it.
 _CONTENT = re.compile(
     rb"\"delta\": ?\{[^{}]{0,200}\"content\": ?\"[^\"]|\"text_delta\", ?\"text\": ?\"[^\"]"
-    rb"|\"response\.output_text\.delta\""
+    rb"|\"response\.output_text\.delta\"|\"parts\": ?\[\s*\{\s*\"text\": ?\"[^\"]"
 )
 # An incomplete answer says so at its very end.
 _INCOMPLETE = b"response.incomplete"
@@ -257,11 +259,11 @@ class Forwarder:
         `may_truncate`: hold back the ending of an answer that filled the window from a client that takes such an
         ending for an error, so that it repeats the request. `joined`: relay it as a part of this answer.
         """
-        relay = writer.relay = Relay(self._decoder(request, place), writer, joined)
+        relay = writer.relay = Relay(self._decoder(request, place, joined), writer, joined)
         response: UpstreamResponse | None = None
         try:
             async with asyncio.timeout(self._deadlines.connect_seconds + self._deadlines.first_token_seconds):
-                response = await self._send(request, body)
+                response = await self._send(request, place, body)
                 if response.status not in _OK:
                     error = await read_error(response)
                     return AttemptError(error.refusal(request.dialect, key_in(request.headers)), error)
@@ -281,10 +283,10 @@ class Forwarder:
             if response is not None:
                 response.close()
 
-    async def _send(self, request: ProxyRequest, body: bytes) -> UpstreamResponse:
+    async def _send(self, request: ProxyRequest, place: int, body: bytes) -> UpstreamResponse:
         if request.speculative is not None and not request.speculative.is_taken:
             return await request.speculative.take()
-        return await self._client.send(request.upstream, "POST", request.address, request.headers, body)
+        return await self._client.send(request.upstream, "POST", request.address_for(place), request.headers, body)
 
     def _failed_opening(
         self, request: ProxyRequest, response: UpstreamResponse, held: bytes, relay: Relay, *, has_ended: bool
@@ -354,10 +356,16 @@ class Forwarder:
         except TimeoutError as error:
             raise BrokenOffError("nothing more came within the deadline") from error
 
-    def _decoder(self, request: ProxyRequest, place: int) -> AnswerDecoder | None:
+    def _decoder(self, request: ProxyRequest, place: int, joined: JoinedAnswer | None) -> AnswerDecoder | None:
         if not request.models:
             return None
-        return DIALECTS[request.dialect].StreamDecoder(request.models[place].issuer, secrets.token_hex(6))
+        nonce = secrets.token_hex(6)
+        if joined is not None:
+            joined.filter.nonce = nonce
+        elif request.dialect == GEMINI and request.decoded is not None:
+            # Its calls may have no id, and a client sends them back without one: then their place is their id.
+            nonce = str(len(request.decoded.originals))
+        return DIALECTS[request.dialect].StreamDecoder(request.models[place].issuer, nonce)
 
 
 async def read_error(response: UpstreamResponse) -> UpstreamError:
@@ -392,7 +400,7 @@ async def _opening(response: UpstreamResponse, relay: Relay) -> tuple[bytes, boo
 
 def _is_opening(held: bytes) -> bool:
     """Return whether these bytes may be followed by an error: a stream without content, or a part of a JSON body."""
-    if held.lstrip()[:1] == b"{":
+    if held.lstrip()[:1] in (b"{", b"["):
         return True
     *lines, unfinished = held.split(b"\n")
     is_stream = held.startswith((b"data:", b"event:")) and not unfinished.startswith(b":")

@@ -28,7 +28,7 @@ from holdfast.gateway.proxy.upstream import (
     simulated_models,
     upstream_headers,
 )
-from holdfast.models.dialects import DIALECTS, SERVED
+from holdfast.models.dialects import DIALECTS, SERVED, model_at
 from holdfast.models.http import HttpModel
 from holdfast.models.limits import Overrides
 from holdfast.models.transport import SocketTransport
@@ -77,7 +77,7 @@ class RequestParser:
         upstream = find_upstream(scope, path, self._upstreams)
         headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         try:
-            model = _bodies.decode(body).model
+            model = model_at(dialect, path) or _bodies.decode(body).model
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # Forward it: the provider's error message is the best one.
             address = upstream.address(path, scope["query_string"])
@@ -95,7 +95,8 @@ class RequestParser:
     def parsed(self, request: ProxyRequest, store_key: Callable[[str], str]) -> ProxyRequest:
         """Return the request with its conversation; unparsed if it cannot be parsed or has none."""
         try:
-            decoded = SERVED[request.dialect].decode_request(request.body, request.issuer, is_tolerant=True)
+            codec = SERVED[request.dialect]
+            decoded = codec.decode_request(request.body, request.issuer, request.address, is_tolerant=True)
         except TooManyPartsError as error:
             raise TooLargeError(str(error)) from error
         except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

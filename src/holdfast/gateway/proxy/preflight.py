@@ -18,9 +18,10 @@ from holdfast.core.limits.fit import (
 )
 from holdfast.core.limits.parameters import EFFORT, sent_names, with_parameter
 from holdfast.gateway.proxy.body_rewrite import without_refused
-from holdfast.gateway.proxy.request import OUTPUT_FIELDS, ProxyRequest, ResponseWriter, with_fields
+from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
 from holdfast.gateway.proxy.session_match import ProxySession
 from holdfast.models.dialects import SERVED
+from holdfast.models.parameters import with_output_limit
 from holdfast.rescue.client_records import Measured
 from holdfast.runtime.engine.learning import Known
 from holdfast.types.faults import Confidence, Fault, FaultKind, Refusal, Sent, Unit
@@ -68,7 +69,7 @@ def with_output_that_fits(request: ProxyRequest, known: Known, writer: ResponseW
     writer.notes["x-holdfast-notice"] = (
         f"the answer may have {most:,} tokens: {wanted:,} and the request are more than the window of {window:,}"
     )
-    body = with_fields(request.body, dict.fromkeys(OUTPUT_FIELDS, most))
+    body = with_output_limit(request.dialect, request.body, most)
     return request.with_body(SERVED[request.dialect].settled(body))
 
 

@@ -1,6 +1,6 @@
 """A client's request on its way: its parts, the bodies it may be sent as, and the writer of its response."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -16,17 +16,15 @@ from holdfast.gateway.http.asgi import Send
 from holdfast.gateway.proxy.ownership import AnswerIds
 from holdfast.gateway.proxy.upstream import RawHeaders, SpeculativeForward, Upstream, key_in, owner_of
 from holdfast.models.body_rewrite import Kept, rewrite
-from holdfast.models.dialects import SERVED
+from holdfast.models.dialects import SERVED, with_model
 from holdfast.models.http import HttpModel
-from holdfast.models.parameters import EFFORT_FIELDS, parameters_in
-from holdfast.models.wire import DecodedRequest, Span, locate
+from holdfast.models.parameters import has_effort, parameters_in
+from holdfast.models.wire import DecodedRequest
 from holdfast.types.messages import Message, Part, Reasoning, Reply, Role, Text
 from holdfast.types.records import AnswerLinked
 
 # The error code of a provider that does not have the response that a request continues from.
 _HISTORY_LOST = "previous_response_not_found"
-# Names of the output limit in the dialects.
-OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 # Headers are short by custom; servers cut them at 8 KiB.
 _NOTICE_CHARS_MAX = 500
 
@@ -190,7 +188,7 @@ class ProxyRequest:
     @property
     def has_effort(self) -> bool:
         """True if the client sends a reasoning setting."""
-        return any(locate(self.body, name) is not None for name in EFFORT_FIELDS)
+        return has_effort(self.dialect, self.body)
 
     @property
     def allows_recall(self) -> bool:
@@ -207,11 +205,15 @@ class ProxyRequest:
             return body
         wires = range(len(self.decoded.originals))
         conversation = [Kept(wire, with_reasoning=wire not in self._signed) for wire in wires]
-        return SERVED[self.dialect].settled(rewrite(self.dialect, body, conversation, {}, ""))
+        return SERVED[self.dialect].settled(rewrite(self.dialect, body, conversation, {}, ""), self.names[place])
 
     def renamed(self, place: int) -> bytes:
         """Return the body with the name of the model at a place."""
-        return self.body if place == 0 else with_fields(self.body, {"model": self.names[place]})
+        return self.body if place == 0 else with_model(self.dialect, self.address, self.body, self.names[place])[1]
+
+    def address_for(self, place: int) -> str:
+        """Return the address of the model at a place: Gemini has its name in the path."""
+        return self.address if place == 0 else with_model(self.dialect, self.address, b"{}", self.names[place])[0]
 
     @cached_property
     def _signed(self) -> set[int]:
@@ -231,18 +233,6 @@ class ProxyRequest:
     def with_body(self, body: bytes) -> "ProxyRequest":
         """Return the same request with another body."""
         return replace(self, body=body)
-
-
-def with_fields(body: bytes, fields: Mapping[str, str | int]) -> bytes:
-    """Return a body with other values in fields that it has; everything else stays byte for byte."""
-    cuts: list[tuple[Span, bytes]] = []
-    for name, value in fields.items():
-        found = locate(body, name)
-        if found is not None:
-            cuts.append((found.value, msgspec.json.encode(value)))
-    for span, encoded in sorted(cuts, key=lambda cut: cut[0].start, reverse=True):
-        body = body[: span.start] + encoded + body[span.end :]
-    return body
 
 
 class AnswerState(Protocol):

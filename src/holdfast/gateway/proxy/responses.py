@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.core.limits.fit import measure
 from holdfast.core.proxy.client_compaction import answer_compaction
-from holdfast.gateway.http.asgi import Scope, header
+from holdfast.gateway.http.asgi import Scope
 from holdfast.gateway.http.problems import Problem
 from holdfast.gateway.proxy.access import COUNT_PATH
 from holdfast.gateway.proxy.forward import UpstreamError
@@ -19,17 +19,19 @@ from holdfast.gateway.proxy.upstream import (
     Upstream,
     UpstreamClient,
     check_key,
+    family_of,
     find_upstream,
     key_in,
     upstream_headers,
 )
-from holdfast.models.client_responses import told_error
+from holdfast.models import gemini
+from holdfast.models.client_responses import encode_models, gemini_model, told_error
 from holdfast.models.dialects import SERVED, dialect_at
 from holdfast.models.transport import UnreachableError
-from holdfast.models.wire import MalformedRequestError
+from holdfast.models.wire import MalformedRequestError, locate
 from holdfast.types.faults import Phase, Refusal
+from holdfast.types.messages import Request
 
-_ANTHROPIC_PATH = "/v1/messages"
 _MODELS_PATH = "/v1/models"
 # Statuses of servers that do not count tokens, or cannot count so many.
 _CANNOT_COUNT = frozenset({400, 404, 405, 413, 501})
@@ -45,7 +47,7 @@ async def write_error(
         return
     message = f"holdfast: the upstream did not answer: {refusal.cause}"
     status = 504 if refusal.phase is Phase.STALL else 502
-    await writer.whole(status, JSON_HEADERS, error_body(request.dialect, message))
+    await writer.whole(status, JSON_HEADERS, error_body(request.dialect, message, status))
 
 
 async def write_compaction_answer(request: ProxyRequest, writer: ResponseWriter) -> None:
@@ -59,27 +61,33 @@ async def write_compaction_answer(request: ProxyRequest, writer: ResponseWriter)
     if not decoded.wants_stream:
         await writer.whole(200, JSON_HEADERS, dialect.encode_reply(reply, reply_id, int(time())))
         return
+    events = dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage)
+    if decoded.is_list:
+        elements = gemini.ListEncoder()
+        await writer.whole(200, JSON_HEADERS, b"".join([*map(elements.element, events), elements.end()]))
+        return
     await writer.begin(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
-    for event in dialect.encode_stream(reply, reply_id, int(time()), wants_usage=decoded.wants_usage):
+    for event in events:
         await writer.write(event)
     await writer.end()
 
 
+_DIALECTS = {"anthropic": "anthropic", "gemini": "gemini", "openai": "openai-chat"}
+
+
 def problem_response(scope: Scope, problem: Problem) -> tuple[int, bytes]:
     """Return status and body of a gateway error in the client's dialect."""
-    path = scope["path"]
-    dialect = dialect_at(path)
-    if dialect not in SERVED:
-        is_anthropic = path.startswith(_ANTHROPIC_PATH) or bool(header(scope, b"anthropic-version"))
-        dialect = "anthropic" if is_anthropic else "openai-chat"
-    told = told_error(dialect or "", problem.status, problem.code, f"holdfast: {problem.detail}")
+    dialect = dialect_at(scope["path"]) or _DIALECTS[family_of(scope, scope["path"])]
+    told = told_error(dialect, problem.status, problem.code, f"holdfast: {problem.detail}", problem.retry_seconds)
     return told.status, told.body
 
 
-def error_body(dialect: str, message: str) -> bytes:
+def error_body(dialect: str, message: str, status: int = 502) -> bytes:
     """Return a gateway error in a dialect."""
     if dialect == "anthropic":
         return msgspec.json.encode({"type": "error", "error": {"type": "api_error", "message": message}})
+    if dialect == "gemini":
+        return told_error(dialect, status, "upstream", message).body
     return msgspec.json.encode({"error": {"message": message, "type": "api_error", "param": None, "code": None}})
 
 
@@ -97,14 +105,13 @@ async def forward_other(
     try:
         response = await client.send(upstream, scope["method"], address, headers, body)
     except UnreachableError as error:
-        dialect = "anthropic" if upstream.family == "anthropic" else "openai-chat"
         message = f"holdfast: the upstream did not answer: {error}"
-        await writer.whole(502, JSON_HEADERS, error_body(dialect, message))
+        await writer.whole(502, JSON_HEADERS, error_body(_DIALECTS[upstream.family], message))
         return
     with closing(response):
-        if path == COUNT_PATH and response.status in _CANNOT_COUNT and (count := _estimated_tokens(body)):
+        if response.status in _CANNOT_COUNT and (count := _estimated_count(path, body)):
             writer.notes["x-holdfast-notice"] = "counted by estimate: the upstream did not count it"
-            await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"input_tokens": count}))
+            await writer.whole(200, JSON_HEADERS, count)
             return
         await writer.begin(response.status, response.headers)
         while chunk := await response.next():
@@ -114,22 +121,43 @@ async def forward_other(
 
 async def _without_key(upstream: Upstream, path: str, body: bytes, writer: ResponseWriter) -> None:
     """Answer about the simulated model, which needs no key. Raises `UnauthorizedError` for everything else."""
-    if path == _MODELS_PATH:
-        common = {"id": SIMULATED, "display_name": "The simulated model", "created_at": "2026-01-01T00:00:00Z"}
-        model = {**common, "type": "model", "object": "model", "created": 0, "owned_by": "holdfast"}
-        await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"object": "list", "data": [model]}))
-        return
-    count = _estimated_tokens(body) if path == COUNT_PATH else 0
-    if not count:
+    answer = _described(upstream, path) or _estimated_count(path, body)
+    if not answer:
         check_key(upstream, ())
-    await writer.whole(200, JSON_HEADERS, msgspec.json.encode({"input_tokens": count}))
+    await writer.whole(200, JSON_HEADERS, answer)
 
 
-def _estimated_tokens(body: bytes) -> int:
-    """Return our own estimate of a request's tokens; 0 if it cannot be parsed."""
-    # A request to count tokens need not name an output limit; the decoder wants one.
-    whole = body.replace(b"{", b'{"max_tokens":1,', 1)
+def _described(upstream: Upstream, path: str) -> bytes:
+    """Return the list of models, or the description of one, with the simulated model; nothing for other paths."""
+    if upstream.family == "gemini":
+        if path.endswith(f"/models/{SIMULATED}"):
+            return msgspec.json.encode(gemini_model(SIMULATED))
+        return encode_models("gemini", [SIMULATED]) if path.endswith("/models") else b""
+    if path != _MODELS_PATH:
+        return b""
+    common = {"id": SIMULATED, "display_name": "The simulated model", "created_at": "2026-01-01T00:00:00Z"}
+    model = {**common, "type": "model", "object": "model", "created": 0, "owned_by": "holdfast"}
+    return msgspec.json.encode({"object": "list", "data": [model]})
+
+
+def _estimated_count(path: str, body: bytes) -> bytes:
+    """Return the answer to a token count by our own estimate; nothing for other paths and bodies."""
+    is_gemini = gemini.is_model_call(path) and path.endswith(gemini.COUNT_METHOD)
+    if not is_gemini and path != COUNT_PATH:
+        return b""
     try:
-        return measure(SERVED["anthropic"].decode_request(whole, is_tolerant=True).request).tokens
+        if is_gemini:
+            return msgspec.json.encode({"totalTokens": measure(_counted_by_gemini(body)).tokens})
+        # A request to count tokens need not name an output limit; the decoder wants one.
+        whole = body.replace(b"{", b'{"max_tokens":1,', 1)
+        request = SERVED["anthropic"].decode_request(whole, is_tolerant=True).request
+        return msgspec.json.encode({"input_tokens": measure(request).tokens})
     except MalformedRequestError:
-        return 0
+        return b""
+
+
+def _counted_by_gemini(body: bytes) -> Request:
+    """Return the request whose tokens are counted: the body itself, or the request inside it."""
+    inner = locate(body, "generateContentRequest")
+    whole = body if inner is None else body[inner.value.start : inner.value.end]
+    return SERVED["gemini"].decode_request(whole, is_tolerant=True).request

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import aiohttp
@@ -24,8 +25,8 @@ from yarl import URL
 from holdfast.core.limits.prices import NO_PRICES
 from holdfast.gateway.http.asgi import Scope
 from holdfast.gateway.http.problems import NotFoundError, UnauthorizedError
-from holdfast.models import anthropic, openai_chat
-from holdfast.models.catalogue import simulated_model
+from holdfast.models import anthropic, gemini, openai_chat
+from holdfast.models.catalogue import simulated_model, without_version
 from holdfast.models.dialects import dialect_at
 from holdfast.models.http import HttpModel, ModelCard
 from holdfast.models.limits import Overrides, declared_limits, declared_prices, open_limits
@@ -57,7 +58,7 @@ _HOP_BY_HOP = frozenset(
 )
 # Headers for the gateway itself.
 _OURS = b"x-holdfast-"
-KEY_HEADERS = frozenset({b"authorization", b"x-api-key"})
+KEY_HEADERS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
 # Cookies belong to other servers of the client's host.
 _PRIVATE = frozenset({b"cookie", b"cookie2"})
 # With the gateway's own key: headers that choose another part of the operator's account, or another method or path.
@@ -65,6 +66,7 @@ _CHOOSES_ACCOUNT = frozenset(
     {
         b"openai-organization",
         b"openai-project",
+        b"x-goog-user-project",
         b"x-http-method",
         b"x-http-method-override",
         b"x-method-override",
@@ -77,7 +79,14 @@ _FOR_BROWSERS = frozenset({b"set-cookie", b"set-cookie2", b"clear-site-data", b"
 _CROSS_ORIGIN = b"access-control-"
 # aiohttp warns about larger bodies in one piece.
 _AT_ONCE_BYTES_MAX = 2**20
-_OFFICIAL = {"openai": openai_chat.DEFAULT_BASE_URL, "anthropic": anthropic.DEFAULT_BASE_URL}
+# Families of upstreams, with the providers' own addresses.
+OFFICIAL: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": openai_chat.DEFAULT_BASE_URL,
+        "anthropic": anthropic.DEFAULT_BASE_URL,
+        "gemini": gemini.DEFAULT_BASE_URL,
+    }
+)
 _AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 # Cached URLs and header names; each takes at most some 30 KiB, the limit for request headers.
 _ADDRESSES_MAX = 64
@@ -85,14 +94,19 @@ _NAMES_MAX = 64
 # Cached key digests: more than the clients of one gateway.
 _OWNERS_MAX = 1_000
 # Prefixes of model references by dialect.
-_REFERENCES = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}
+_REFERENCES = {
+    "openai-chat": "openai",
+    "openai-responses": "responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
 
 
 @dataclass(frozen=True)
 class Upstream:
     """A provider, or a server that speaks its dialects."""
 
-    # "openai" or "anthropic": the clients it serves.
+    # "openai", "anthropic" or "gemini": the clients it serves.
     family: str
     endpoint: Endpoint
     # The key for clients that bring none of their own.
@@ -110,11 +124,12 @@ class Upstream:
 
     def address(self, path: str, query: bytes = b"") -> str:
         """Return the URL for a request to one of our paths, which is used as it came."""
+        asked = f"?{query.decode('latin-1')}" if query else ""
         if self.is_simulated:
-            return path
-        # OpenAI's base URLs end in /v1, Anthropic's do not.
+            return path + asked
+        # OpenAI's base URLs end in /v1, others do not.
         behind = path.removeprefix("/v1") if self.family == "openai" else path
-        return self.endpoint.base_url + behind + (f"?{query.decode('latin-1')}" if query else "")
+        return self.endpoint.base_url + behind + asked
 
 
 def open_upstream(
@@ -123,8 +138,10 @@ def open_upstream(
     """Return an upstream from its settings, None if its address is empty. Raises `UsageError` for a bad address."""
     if not base_url.strip():
         return None
+    if family == gemini.NAME:
+        base_url = without_version(gemini, base_url)
     endpoint = parse_endpoint(base_url, f"upstream.{family}_base_url", environ)
-    official = parse_endpoint(_OFFICIAL[family], family, {})
+    official = parse_endpoint(OFFICIAL[family], family, {})
     key = environ.get(key_variable, "").strip() if key_variable else ""
     return Upstream(family, endpoint, key, fallbacks, endpoint.place == official.place)
 
@@ -176,8 +193,8 @@ def simulated_models(dialect: str) -> tuple[tuple[HttpModel, ...], tuple[str, ..
 class SimulatedResponse(UpstreamResponse):
     """A response of the simulated provider, without a socket."""
 
-    def __init__(self, dialect: str, body: bytes) -> None:
-        response = _simulation().respond(dialect, body)
+    def __init__(self, path: str, body: bytes) -> None:
+        response = _simulation().respond(dialect_at(path.partition("?")[0]) or "", body, path)
         self.status = response.status
         self.headers = client_headers([(name.encode(), text.encode()) for name, text in response.headers.items()])
         self._chunks = response.chunks
@@ -203,7 +220,7 @@ class UpstreamClient:
     ) -> UpstreamResponse:
         """Send a request and return its response when the headers have arrived."""
         if upstream.is_simulated:
-            return SimulatedResponse(dialect_at(address) or "", body)
+            return SimulatedResponse(address, body)
         try:
             response = await self._open().request(
                 method,
@@ -257,12 +274,20 @@ def _payload(body: bytes) -> bytes | io.BytesIO:
 
 
 def find_upstream(scope: Scope, path: str, upstreams: Mapping[str, Upstream]) -> Upstream:
-    """Return the upstream of a request. Anthropic clients send `anthropic-version` or use its paths."""
-    is_anthropic = path.startswith("/v1/messages") or any(name == b"anthropic-version" for name, _ in scope["headers"])
-    family = "anthropic" if is_anthropic else "openai"
+    """Return the upstream of a request."""
+    family = family_of(scope, path)
     if family not in upstreams:
         raise NotFoundError(f"this gateway has no upstream for {family}; its operator sets one in [upstream]")
     return upstreams[family]
+
+
+def family_of(scope: Scope, path: str) -> str:
+    """Return the family of a client by its paths, or by the headers that only its library sends."""
+    names = {name for name, _ in scope["headers"]}
+    is_list = path.startswith("/v1/models") and b"x-goog-api-key" in names
+    if path.startswith("/v1beta/") or gemini.is_model_call(path) or is_list:
+        return "gemini"
+    return "anthropic" if path.startswith("/v1/messages") or b"anthropic-version" in names else "openai"
 
 
 def upstream_headers(
@@ -295,6 +320,8 @@ def _connection_headers(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
 def _key_headers(upstream: Upstream) -> Mapping[str, str]:
     if upstream.family == "anthropic":
         return {"x-api-key": upstream.key}
+    if upstream.family == "gemini":
+        return gemini.key_headers(upstream.key)
     return {"authorization": f"Bearer {upstream.key}"}
 
 

@@ -38,9 +38,9 @@ from holdfast.types.records import Logged, ReplyRecorded, origin_of
 PATH_RECALL_FLOOR = 0.95
 HIT_5_FLOOR = 0.76
 HIT_10_FLOOR = 0.85
-CHAT_5_FLOOR, CHAT_10_FLOOR = 0.60, 0.67
-GROUP_5_FLOOR, GROUP_10_FLOOR = 0.44, 0.59
-ESSAYS_10_FLOOR = 0.75
+CHAT_5_FLOOR, CHAT_10_FLOOR = 0.62, 0.72
+GROUP_5_FLOOR, GROUP_10_FLOOR = 0.50, 0.62
+ESSAYS_10_FLOOR = 0.85
 # Seeds of the generated conversations. The settings were chosen with the seeds 0 to 9.
 CHAT_SEEDS = range(100, 116)
 ESSAYS_SEEDS = range(100, 104)

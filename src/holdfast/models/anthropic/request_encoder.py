@@ -77,7 +77,7 @@ def continues_without_thinking(turns: Sequence[tuple[str, Sequence[str]]]) -> bo
     return not turns[-2][1] or turns[-2][1][0] not in THINKING_TYPES
 
 
-def settled(body: bytes) -> bytes:
+def settled(body: bytes, model: str = "") -> bytes:  # noqa: ARG001 - the same for all models
     """Adjust the thinking settings of a request whose messages or output limit were changed."""
     wire = read_body(body)
     if wire.thinking is None or wire.thinking.type != "enabled":

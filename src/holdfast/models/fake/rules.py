@@ -5,6 +5,7 @@ Each rule returns the provider's error message, or None. Rules read the wire typ
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 import msgspec
 
@@ -13,7 +14,7 @@ from holdfast.models.anthropic.request_decoder import Block, InputMessage, Messa
 from holdfast.models.anthropic.request_decoder import read_messages as read_anthropic_messages
 from holdfast.models.fake.tokens import is_sealed, is_signed
 from holdfast.models.gemini.request_decoder import Content as GeminiContent
-from holdfast.models.gemini.request_decoder import GenerateBody
+from holdfast.models.gemini.request_decoder import GenerateBody, read_contents
 from holdfast.models.gemini.request_encoder import NO_SIGNATURE
 from holdfast.models.openai_chat.request_decoder import ChatBody, ChatMessage, ImageUrl, read_messages
 from holdfast.models.openai_responses.request_decoder import Content, Element, ResponsesBody, contents_of, read_elements
@@ -260,24 +261,26 @@ def anthropic_images(body: MessagesBody) -> Iterator[PlacedImage]:
 
 def gemini_error(body: GenerateBody, model: str) -> str | None:
     """Return Google's error message for an invalid request, or None."""
-    if not body.contents:
+    contents = read_contents(body)
+    if not contents:
         return "* GenerateContentRequest.contents: contents is not specified"
-    for at, content in enumerate(body.contents):
+    for at, content in enumerate(contents):
         if not content.parts:
             return f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
-    return _gemini_pairs(body.contents) or _gemini_signatures(body.contents, model) or _gemini_images(body)
+    return _gemini_pairs(contents) or _gemini_signatures(contents, model) or _gemini_images(body)
 
 
 def _gemini_pairs(contents: list[GeminiContent]) -> str | None:
     pending = 0
-    for content in contents:
-        answered = sum(part.function_response is not None for part in content.parts)
+    for _, run in groupby(contents, key=lambda content: content.role == "model"):
+        parts = [part for content in run for part in content.parts]
+        answered = sum(part.function_response is not None for part in parts)
         if answered != pending:
             return (
                 "Please ensure that the number of function response parts is equal to the number of function call "
                 "parts of the function call turn."
             )
-        pending = sum(part.function_call is not None for part in content.parts)
+        pending = sum(part.function_call is not None for part in parts)
     return None if not pending else "Please ensure that function call turn comes immediately after a user turn."
 
 
@@ -298,7 +301,7 @@ def _gemini_images(body: GenerateBody) -> str | None:
 
 def gemini_images(body: GenerateBody) -> Iterator[PlacedImage]:
     """Yield the inline images of a request."""
-    for at, content in enumerate(body.contents):
+    for at, content in enumerate(read_contents(body)):
         for number, part in enumerate(content.parts):
             inline = part.inline_data
             if inline is not None and inline.mime_type.startswith("image/"):

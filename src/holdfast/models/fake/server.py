@@ -62,6 +62,8 @@ class SimulationApp:
             await self._stream(self._simulation.respond(dialect, body, address), receive, send)
         elif method == "GET" and path == "/v1/models":
             await _reply(send, 200, _MODELS)
+        elif method == "GET" and path == "/v1beta/models":
+            await _reply(send, 200, {"models": [{"name": "models/sim", "displayName": "sim"}]})
         elif method == "POST" and path == "/v1/conversations":
             conversation = self._simulation.responses.create_conversation()
             await _reply(send, 200, {"id": conversation, "object": "conversation", "created_at": 0, "metadata": {}})

@@ -23,6 +23,7 @@ from holdfast.models.fake.replies import Draft, asks_for_summary, compose
 from holdfast.models.fake.rules import PlacedImage
 from holdfast.models.fake.state import NO_CACHE_USAGE, PromptCache, ResponseStore
 from holdfast.models.fake.tokens import count_request, count_text, truncate_to_tokens
+from holdfast.models.gemini.json_list import ListEncoder
 from holdfast.models.parameters import parameters_in
 from holdfast.models.transport import BrokenOffError, HttpResponse
 from holdfast.models.wire import DecodedRequest, MalformedRequestError, locate
@@ -254,9 +255,10 @@ class Simulation:
         if not decoded.wants_stream and step.word not in ("stall", "mute", "keepalive", "cut"):
             headers["content-type"] = "application/json"
             return HttpResponse(200, headers, self._single_chunk(seen, dialect.encode_reply(reply, reply_id)))
-        headers["content-type"] = "text/event-stream; charset=utf-8"
+        headers["content-type"] = "application/json" if decoded.is_list else "text/event-stream; charset=utf-8"
         events = dialect.encode_stream(reply, reply_id, wants_usage=decoded.wants_usage)
-        return HttpResponse(200, headers, self._stream(seen, step, events))
+        stream = self._stream(seen, step, events)
+        return HttpResponse(200, headers, _as_list(stream) if decoded.is_list else stream)
 
     def _reply(self, seen: SeenRequest, step: FaultStep, accepted: _AcceptedRequest) -> Reply:
         decoded = accepted.decoded
@@ -335,6 +337,15 @@ class SimulationTransport:
 
     async def close(self) -> None:
         """No-op: there are no connections."""
+
+
+async def _as_list(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield a stream of events as one JSON list."""
+    encoder = ListEncoder()
+    async with aclosing(events):
+        async for event in events:
+            yield encoder.element(event)
+    yield encoder.end()
 
 
 async def _cooperative(response: HttpResponse) -> AsyncGenerator[bytes, None]:

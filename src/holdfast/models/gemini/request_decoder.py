@@ -1,6 +1,9 @@
 """Request decoder and error encoder of the Gemini dialect, server side."""
 
+import re
 from collections import Counter, defaultdict, deque
+from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -10,6 +13,7 @@ from holdfast.models.wire import (
     DecodeContext,
     DecodedRequest,
     MalformedRequestError,
+    Original,
     WireNode,
     check_message_count,
     media_from_base64,
@@ -116,42 +120,82 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
 
 
 class GenerateBody(msgspec.Struct, rename="camel"):
-    """Request body."""
+    """Request body. `read_contents` decodes its messages."""
 
-    contents: list[Content]
+    contents: list[msgspec.Raw]
     system_instruction: Content | None = None
     tools: list[Tool] | None = None
     generation_config: GenerationConfig | None = None
 
 
 _body_decoder = msgspec.json.Decoder(GenerateBody)
+_content_decoder = msgspec.json.Decoder(Content)
+# The API accepts each field name in both spellings; its own examples mix them.
+_SNAKE = re.compile(
+    rb'"(?:system_instruction|generation_config|function_(?:declarations|call|response)|(?:inline|file)_data'
+    rb"|thought_signature|mime_type|file_uri|max_output_tokens|thinking_(?:config|budget|level)"
+    rb'|parameters_json_schema)"\s*:'
+)
+_UNDERSCORE = re.compile(r"_([a-z])")
+# Fields whose content belongs to the client or the model.
+_OPAQUE = frozenset({"args", "response", "parameters", "parametersJsonSchema"})
 
 
 def read_body(body: bytes) -> GenerateBody:
     """Decode a request body, or raise `MalformedRequestError`."""
     try:
-        return _body_decoder.decode(body)
+        return _body_decoder.decode(_camel_body(body) if _SNAKE.search(body) else body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRequestError(f"Invalid JSON payload received. {error}") from error
 
 
+def read_contents(body: GenerateBody) -> list[Content]:
+    """Decode the messages of a body, or raise `MalformedRequestError`."""
+    check_message_count(len(body.contents))
+    contents: list[Content] = []
+    for at, wire in enumerate(body.contents):
+        try:
+            contents.append(_content_decoder.decode(wire))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MalformedRequestError(f"Invalid value at 'contents[{at}]'. {error}") from error
+    return contents
+
+
+def _camel_body(body: bytes) -> bytes:
+    return msgspec.json.encode(_camel(msgspec.json.decode(body)))
+
+
+def _camel(node: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return JSON with field names in camel case; what the client or the model wrote stays."""
+    if isinstance(node, list):
+        return [_camel(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    renamed = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): value for name, value in node.items()}
+    return {name: value if name in _OPAQUE else _camel(value) for name, value in renamed.items()}
+
+
 _STREAMS = ":streamGenerateContent"
+_SSE = re.compile(r"[?&]alt=sse(?:&|$)")
 
 
 def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant: bool = False) -> DecodedRequest:
-    """Decode a request body and its path, or raise `MalformedRequestError`.
+    """Decode a request body and its path with the query, or raise `MalformedRequestError`.
 
-    A call without an id gets one from its position, and a result without one matches the oldest open call of its name.
-    A file URI becomes a line of text. Settings unknown to `Request` are dropped.
+    A call without an id gets one from its position, and a result without the id of an open call matches the first open
+    call of its name in the reply before it. A file URI becomes a line of text. Settings unknown to `Request` are dropped.
     """
     wire = read_body(body)
     context = DecodeContext(issuer, is_tolerant=is_tolerant)
     calls = _OpenCalls()
     messages: list[Message] = []
-    check_message_count(len(wire.contents))
-    for content in wire.contents:
+    originals: list[Original] = []
+    for place, content in enumerate(read_contents(wire)):
         context.take_parts(content.parts)
+        calls.enter(place, is_model=content.role == _MODEL)
+        first = len(messages)
         messages += _messages(content, calls, context)
+        originals.append(Original(bytes(wire.contents[place]), first, len(messages)))
     settings = wire.generation_config
     thinking = settings.thinking_config if settings is not None else None
     system = wire.system_instruction
@@ -162,39 +206,75 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
         settings.max_output_tokens if settings is not None else None,
         effort_of(thinking.thinking_level, thinking.thinking_budget) if thinking is not None else None,
     )
-    model = path.rpartition("/")[2].partition(":")[0]
-    return DecodedRequest(request, model, _STREAMS in path, context.blobs, unread=tuple(context.unread))
+    wants_stream = _STREAMS in path
+    return DecodedRequest(
+        request,
+        model_in(path),
+        wants_stream,
+        context.blobs,
+        originals=tuple(originals),
+        unread=tuple(context.unread),
+        is_list=wants_stream and _SSE.search(path) is None,
+    )
+
+
+def model_in(path: str) -> str:
+    """Return the name of the model in the path of a request."""
+    return unquote(path.partition("?")[0].rpartition("/")[2].partition(":")[0])
+
+
+def call_id_at(place: str, number: int) -> str:
+    """Return the id of a call that has none: by the place of its message, and its number in that."""
+    return f"call_{place}_{number}"
+
+
+_MODEL = "model"
 
 
 class _OpenCalls:
-    """Calls without a result: the ids of each name, and the uses of each id, in order."""
+    """Calls without a result: the ids of each name in the newest reply in order, and the uses of each id.
+
+    Messages of the model in a row are one reply: clients that read a stream keep one for each event.
+    """
 
     def __init__(self) -> None:
-        self._ids_by_name: defaultdict[str, deque[str]] = defaultdict(deque)
-        self._open: Counter[str] = Counter()
-        self._count = 0
+        self._open: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._count: Counter[str] = Counter()
+        self._place = 0
+        self._number = 0
+        self._is_model = False
+
+    def enter(self, place: int, *, is_model: bool) -> None:
+        """Begin the message at a place."""
+        if is_model and not self._is_model:
+            self._place, self._number = place, 0
+            self._open.clear()
+        self._is_model = is_model
 
     def add(self, call_id: str | None, name: str, arguments: str) -> ToolCall:
         """Add a call; generate its id if it has none."""
-        self._count += 1
-        call = ToolCall(call_id or f"call_{self._count}", name, arguments)
-        self._ids_by_name[name].append(call.call_id)
-        self._open[call.call_id] += 1
+        call = ToolCall(call_id or call_id_at(str(self._place), self._number), name, arguments)
+        self._number += 1
+        self._open[name].append(call.call_id)
+        self._count[call.call_id] += 1
         return call
 
     def close(self, result: FunctionResponse) -> str:
-        """Remove the call that a result belongs to and return its id."""
-        if result.id:
-            self._open[result.id] = max(self._open[result.id] - 1, 0)
+        """Remove the call that a result belongs to and return its id.
+
+        Some clients give a result an id of their own although its call has none.
+        """
+        if result.id and self._count[result.id] > 0:
+            self._count[result.id] -= 1
             return result.id
-        ids = self._ids_by_name[result.name]
+        ids = self._open[result.name]
         while ids:
             call_id = ids.popleft()
             # A call that was closed by its id is skipped here.
-            if self._open[call_id] > 0:
-                self._open[call_id] -= 1
+            if self._count[call_id] > 0:
+                self._count[call_id] -= 1
                 return call_id
-        return result.name
+        return result.id or result.name
 
 
 def _specs(tool: Tool) -> list[ToolSpec]:
@@ -202,7 +282,7 @@ def _specs(tool: Tool) -> list[ToolSpec]:
 
 
 def _messages(content: Content, calls: _OpenCalls, context: DecodeContext) -> list[Message]:
-    if content.role == "model":
+    if content.role == _MODEL:
         return [
             Message(
                 Role.ASSISTANT, tuple(part for wire in content.parts for part in _model_parts(wire, calls, context))

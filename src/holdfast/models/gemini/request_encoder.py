@@ -8,7 +8,7 @@ a `Reasoning` without text before that part; a `Reasoning` with text is a visibl
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from holdfast.models.openai_chat.request_encoder import ATTACHED_ABOVE, ATTACHED
 from holdfast.models.wire import (
     EMPTY_MESSAGE,
     IMAGE_TYPES,
+    UnchangedCallIds,
     UniqueCallIds,
     WireNode,
     base64_text,
@@ -46,6 +47,9 @@ from holdfast.types.messages import (
 # Accepted by the API instead of a signature, for calls by another model or with a lost signature.
 # https://ai.google.dev/gemini-api/docs/thought-signatures
 NO_SIGNATURE = "skip_thought_signature_validator"
+
+# The name of a result whose call is not known where it is encoded.
+UNKNOWN_NAME = "unknown"
 
 # Each level is four times the one before, within the range of all 2.5 models.
 _BUDGETS: Mapping[Effort, int] = {Effort.LOW: 1_024, Effort.MEDIUM: 4_096, Effort.HIGH: 16_384}
@@ -119,7 +123,7 @@ def encode_request(
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
-        body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
+        body["tools"] = [{"functionDeclarations": [_declaration(spec) for spec in request.tools]}]
     body["contents"] = _contents(request.messages, model, blobs, issuer)
     settings: _Node = {}
     if request.output_tokens_max is not None:
@@ -157,7 +161,12 @@ def _calling(choice: str) -> WireNode:
     return {"mode": "ANY", "allowedFunctionNames": [choice]}
 
 
-def _tool(spec: ToolSpec) -> WireNode:
+def encode_tool(spec: ToolSpec) -> bytes:
+    """Encode a tool as an element of `tools`, which may have several groups of functions."""
+    return to_bytes({"functionDeclarations": [_declaration(spec)]})
+
+
+def _declaration(spec: ToolSpec) -> WireNode:
     # `parameters` supports only a subset of JSON Schema; this field supports all of it.
     schema = msgspec.Raw(schema_text(spec.parameters).encode())
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": schema}
@@ -165,20 +174,28 @@ def _tool(spec: ToolSpec) -> WireNode:
 
 def _contents(messages: Iterable[Message], model: str, blobs: Mapping[str, bytes], issuer: str) -> list[WireNode]:
     """Encode messages as non-empty contents with alternating roles, starting with the user."""
-    turns = _turns(messages, blobs, issuer)
+    turns = _turns(messages, UniqueCallIds(), blobs, issuer)
     if not turns or turns[0][0] == "model":
         turns.insert(0, ("user", [{"text": EMPTY_MESSAGE}]))
     for role, parts in turns:
-        if role == "user":
-            # Stable sort: all results of one reply must be adjacent.
-            parts.sort(key=lambda part: "functionResponse" not in part)
-        elif requires_signatures(model):
+        if role == "model" and requires_signatures(model):
             _sign(parts)
     return [{"role": role, "parts": parts} for role, parts in turns]
 
 
-def _turns(messages: Iterable[Message], blobs: Mapping[str, bytes], issuer: str) -> list[tuple[str, list[_Node]]]:
-    ids = UniqueCallIds()
+def encode_messages(messages: Sequence[Message], blobs: Mapping[str, bytes], issuer: str) -> list[bytes]:
+    """Encode messages as elements of `contents`, with unchanged call ids.
+
+    A result whose call is not among them gets the name `UNKNOWN_NAME`; `settled` replaces it.
+    """
+    turns = _turns(messages, UnchangedCallIds(), blobs, issuer)
+    return [to_bytes({"role": role, "parts": parts}) for role, parts in turns]
+
+
+def _turns(
+    messages: Iterable[Message], ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str
+) -> list[tuple[str, list[_Node]]]:
+    """Encode messages as non-empty turns with alternating roles."""
     names: dict[str, str] = {}
     turns: list[tuple[str, list[_Node]]] = []
     for message in messages:
@@ -193,6 +210,10 @@ def _turns(messages: Iterable[Message], blobs: Mapping[str, bytes], issuer: str)
             turns[-1][1].extend(parts)
         else:
             turns.append((role, parts))
+    for role, parts in turns:
+        if role == "user":
+            # Stable sort: all results of one reply must be adjacent.
+            parts.sort(key=lambda part: "functionResponse" not in part)
     return turns
 
 
@@ -203,7 +224,7 @@ def _sign(parts: list[_Node]) -> None:
         first["thoughtSignature"] = NO_SIGNATURE
 
 
-def _model_parts(message: Message, ids: UniqueCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
+def _model_parts(message: Message, ids: UnchangedCallIds, blobs: Mapping[str, bytes], issuer: str) -> list[_Node]:
     nodes: list[_Node] = []
     signature = ""
     node: _Node | None
@@ -224,7 +245,7 @@ def _model_parts(message: Message, ids: UniqueCallIds, blobs: Mapping[str, bytes
 
 
 def _model_node(
-    part: Text | LargeText | Media | ToolCall | ToolResult, ids: UniqueCallIds, blobs: Mapping[str, bytes]
+    part: Text | LargeText | Media | ToolCall | ToolResult, ids: UnchangedCallIds, blobs: Mapping[str, bytes]
 ) -> _Node | None:
     match part:
         case Text() | LargeText() | Media():
@@ -246,7 +267,7 @@ def _signed(node: _Node, signature: str) -> list[_Node]:
 
 
 def _user_parts(
-    message: Message, ids: UniqueCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]
+    message: Message, ids: UnchangedCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]
 ) -> list[_Node]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     nodes: list[_Node] = [_result(result, ids, names, blobs) for result in results]
@@ -258,13 +279,13 @@ def _user_parts(
     return nodes or [{"text": EMPTY_MESSAGE}]
 
 
-def _result(result: ToolResult, ids: UniqueCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
+def _result(result: ToolResult, ids: UnchangedCallIds, names: Mapping[str, str], blobs: Mapping[str, bytes]) -> _Node:
     texts = [ATTACHED_BELOW if isinstance(part, Media) else inline_text(part, blobs) for part in result.parts]
     content: list[WireNode] = [text for text in texts if text] or [outcome_text(result)]
     key = "output" if result.outcome is ToolOutcome.DONE else "error"
     response: _Node = {key: content[0] if len(content) == 1 else content}
     call_id = ids.of_result(result.call_id)
-    return {"functionResponse": {"id": call_id, "name": names.get(result.call_id, "unknown"), "response": response}}
+    return {"functionResponse": {"id": call_id, "name": names.get(result.call_id, UNKNOWN_NAME), "response": response}}
 
 
 def _content(parts: Iterable[ContentPart], blobs: Mapping[str, bytes]) -> list[_Node]:

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import msgspec
 
+from holdfast.models.gemini.json_list import ListParser
+from holdfast.models.gemini.request_decoder import call_id_at
 from holdfast.models.sse import Event
-from holdfast.models.stream_decoder import AnswerDecoder
+from holdfast.models.stream_decoder import ANSWER_BYTES_MAX, AnswerDecoder
 from holdfast.ports import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.types.messages import Reasoning, Reply, StopReason, Text, ToolCall, Usage
 
@@ -80,8 +82,8 @@ class _PartialText:
 
 
 _response_decoder = msgspec.json.Decoder(_Response)
-# Without `alt=sse` a stream is one list of responses.
 _list_decoder = msgspec.json.Decoder(list[_Response])
+_BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 class StreamDecoder(AnswerDecoder):
@@ -98,20 +100,42 @@ class StreamDecoder(AnswerDecoder):
         self._finish_reason: str | None = None
         self._is_blocked = False
         self._usage: Usage | None = None
+        # Without `alt=sse` a stream is one list of responses.
+        self._list: ListParser | None = None
+
+    def feed(self, chunk: bytes) -> list[Delta]:
+        """Add bytes and return the completed deltas."""
+        if self._is_undecided and chunk.lstrip(_BLANK).startswith(b"["):
+            self._is_undecided, self._list = False, ListParser()
+        if self._list is None or self.is_complete:
+            return super().feed(chunk)
+        self._keep_head(chunk)
+        deltas: list[Delta] = []
+        for element in self._list.feed(chunk):
+            self._has_events = True
+            if self._refusal is None:
+                deltas += self._take_element(element)
+        if self._list.pending_bytes > ANSWER_BYTES_MAX:
+            self._fail(f"the response has more than {ANSWER_BYTES_MAX:,} bytes")
+        return deltas
+
+    def _take_element(self, element: bytes) -> list[Delta]:
+        try:
+            return self._take_response(_response_decoder.decode(element), b"[" + element + b"]")
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self._fail("the response has a malformed element", element)
+            return []
 
     def _is_ended(self) -> bool:
         return False  # Usage may follow the finish reason, so only the end of the stream is final.
 
     def _take_event(self, event: Event) -> list[Delta]:
-        if event.payload.lstrip().startswith(b"["):
-            self._take_body(event.payload)
-            return []
-        return self._take_response(_response_decoder.decode(event.payload), event.payload)
+        is_list = event.payload.lstrip().startswith(b"[")
+        decoded = _list_decoder.decode(event.payload) if is_list else [_response_decoder.decode(event.payload)]
+        return [delta for response in decoded for delta in self._take_response(response, event.payload)]
 
     def _take_body(self, body: bytes) -> None:
-        is_list = body.lstrip().startswith(b"[")
-        for response in _list_decoder.decode(body) if is_list else [_response_decoder.decode(body)]:
-            self._take_response(response, body)
+        self._take_response(_response_decoder.decode(body), body)
 
     def _take_response(self, response: _Response, payload: bytes) -> list[Delta]:
         if bytes(response.error) != b"null":
@@ -172,7 +196,7 @@ class StreamDecoder(AnswerDecoder):
         self._check_calls(self._call_count)
         call_id = call.id or ""
         if not call_id or call_id in self._call_ids:
-            call_id = f"call_{self.nonce}_{index}"
+            call_id = call_id_at(self.nonce, index)
         self._call_ids.add(call_id)
         arguments = bytes(call.args).decode()
         arguments = "{}" if arguments == "null" else arguments

@@ -31,7 +31,7 @@ def without_reasoning(element: bytes) -> bytes:
     return element
 
 
-def settled(body: bytes) -> bytes:
+def settled(body: bytes, model: str = "") -> bytes:  # noqa: ARG001 - the same for all models
     """Return the request unchanged: no setting of this dialect depends on earlier reasoning."""
     return body
 

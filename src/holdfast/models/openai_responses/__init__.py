@@ -32,7 +32,7 @@ def key_headers(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def settled(body: bytes) -> bytes:
+def settled(body: bytes, model: str = "") -> bytes:  # noqa: ARG001 - the same for all models
     """Return the request unchanged: no setting of this dialect depends on earlier reasoning."""
     return body
 

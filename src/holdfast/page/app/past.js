@@ -18,6 +18,7 @@ const REASONS = {
   replaced: "replaced by a smaller part",
   thinking: "reasoning not sent back",
   excluded: "left out",
+  heartbeat: "a heartbeat, dropped by a compaction",
 };
 /** Rows of a range that are hidden: they are not messages, so they never were in the view. */
 const NEVER_IN_VIEW = new Set(["step", "notice", "warning", "turning", "fault", "rung"]);

@@ -132,7 +132,8 @@ def text_of_past(planned: Planned, notes: Notes) -> str:
     if not shown:
         return represent_memory(planned.memory, tokens_max=room)
     facts_tokens = room - tokens_of_text(render_notes(shown, ""))
-    return render_notes(shown, ledger_of(planned.memory, tokens_max=max(facts_tokens, 0)).render())
+    facts = ledger_of(planned.memory, tokens_max=max(facts_tokens, 0), notes=shown)
+    return render_notes(shown, facts.render())
 
 
 async def summarise(
@@ -184,7 +185,12 @@ def _gain(log: Log, engine: Engine, planned: Planned) -> int:
 def _shortest(log: Log, engine: Engine, planned: Planned) -> Sizes:
     turn, cut = log.turn, planned.plan
     shortest = CompactionApplied(turn.number, cut.boundary, _SHORTEST, cut.tokens_before, 0, step=cut.step)
-    return prepare(log, engine, planned.known, turn=replace(turn, compaction=shortest)).sizes
+    return prepare(log, engine, planned.known, turn=_after(turn, shortest)).sizes
+
+
+def _after(turn: Turn, record: CompactionApplied) -> Turn:
+    """Return the parameters of the view after a compaction."""
+    return replace(turn, compaction=record, compaction_seq=turn.seq + 1)
 
 
 def _has_budget_notice(log: Log) -> bool:
@@ -220,7 +226,7 @@ def applied(
         turn.number, cut.boundary, summary, cut.tokens_before, 0, kind, model, cut.step, turn.compaction_seq
     )
     record = replace(record, unread=unread)
-    sizes = prepare(log, engine, known, turn=replace(turn, compaction=record)).sizes
+    sizes = prepare(log, engine, known, turn=_after(turn, record)).sizes
     if cut.moves(turn):
         is_gain = sizes.tokens < cut.tokens_before
     else:

@@ -20,7 +20,7 @@ from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.log import Log, pages
 from holdfast.runtime.engine.requests import without_instructions
 from holdfast.types.messages import BlobRef, LargeText, Message, Part, Text, ToolResult
-from holdfast.types.records import InputAdmitted, Logged, TurnStarted
+from holdfast.types.records import InputAdmitted, Logged, MessageAppended, ReplyRecorded, TurnStarted
 
 # A message may be recorded so many records after the first one that belongs to it: the reply before its tool results.
 _STEP_RECORDS = 1_000
@@ -139,10 +139,12 @@ async def _records_since(
 
 
 async def _waited(store: ports.Log, log: Log, records: Sequence[Logged]) -> list[Logged]:
-    """Read the inputs of turns that start in records, but were admitted before them."""
+    """Read the inputs of turns that start or continue in records, but were admitted before them."""
     admitted = {logged.seq for logged in records if isinstance(logged.record, InputAdmitted)}
-    started = [logged.record.turn for logged in records if isinstance(logged.record, TurnStarted)]
-    pages = [await store.read(log.session, after=seq - 1, limit=1) for seq in started if seq not in admitted]
+    kinds = (TurnStarted, ReplyRecorded, MessageAppended)
+    turns = {one.record.turn or one.seq for one in records if isinstance(one.record, kinds)}
+    admitted |= {one.seq for one in records if isinstance(one.record, MessageAppended)}
+    pages = [await store.read(log.session, after=seq - 1, limit=1) for seq in sorted(turns - admitted)]
     return [logged for page in pages for logged in page]
 
 

@@ -38,7 +38,7 @@ from holdfast.core.limits.parameters import EFFORT, native_names, sent_names, wi
 from holdfast.core.limits.settings import for_summaries
 from holdfast.core.limits.sizing import tokens_of_message, tokens_of_text
 from holdfast.core.turn.ladder import backoff_seconds, next_summary_rung
-from holdfast.core.view import ViewMessage, conversation, lens_of
+from holdfast.core.view import ViewMessage, conversation, heartbeats, lens_of
 from holdfast.ports import Blobs, Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
@@ -69,7 +69,7 @@ async def cached_request(wanted: SummaryRequest, model: Model, log: Log, engine:
     prepared = prepare(log, engine, known)
     view = conversation(log.tail, first_turn=turn.boundary, first_step=turn.first_step, lens=lens_of(turn))
     warm = warm_tokens(log.tail, view, model=model.name, raw=prepared.sizes.tokens, now=now)
-    if not warm or not stands_verbatim(wanted.originals, view):
+    if not warm or not stands_verbatim(wanted.originals, view, heartbeats(log.tail)):
         return None
     question = ask_behind(wanted, view)
     asked = replace(

@@ -66,13 +66,15 @@ class Draft(msgspec.Struct, frozen=True):
     """A message, a payload or both, to append. `tag` names the format of the payload.
 
     The payload is kept byte for byte and never shown to a model. `client_id` makes the draft unique in its session, and
-    `Session.lookup` finds it.
+    `Session.lookup` finds it. A message of the user may be a heartbeat, as in `Session.send`: with the messages up to
+    the user's next one it never becomes part of a summary.
     """
 
     message: Message | None = None
     payload: bytes | None = None
     tag: str = ""
     client_id: str = ""
+    is_heartbeat: bool = False
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
@@ -340,7 +342,8 @@ async def _records(drafts: Sequence[Draft], blobs: Blobs, bounds: Bounds) -> Asy
         for parts in _split(draft.message):
             is_user = draft.message.role is Role.USER
             kept = [await store_part(part, is_user=is_user, blobs=blobs, bounds=bounds) for part in parts]
-            yield MessageAppended(draft.message.role, tuple(kept), 0, client_id, payload)
+            is_heartbeat = draft.is_heartbeat and is_user
+            yield MessageAppended(draft.message.role, tuple(kept), 0, client_id, payload, is_heartbeat)
             client_id, payload = "", None
 
 

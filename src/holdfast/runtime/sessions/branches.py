@@ -170,11 +170,11 @@ class Branching(Labelling):
         """Return the newest message of the person, and an input with the same content."""
         turn = await open_state(self._engine.store, self.key)
         match await self._record(turn.last_turn):
-            case InputAdmitted(parts=parts, originals=originals):
-                return turn.last_turn, InputAdmitted(parts, originals=originals)
-            case MessageAppended(role=Role.USER, parts=parts):
+            case InputAdmitted(parts=parts, originals=originals, is_heartbeat=is_heartbeat):
+                return turn.last_turn, InputAdmitted(parts, originals=originals, is_heartbeat=is_heartbeat)
+            case MessageAppended(role=Role.USER, parts=parts, is_heartbeat=is_heartbeat):
                 content = tuple(part for part in parts if isinstance(part, Text | LargeText | Media))
-                return turn.last_turn, InputAdmitted(content)
+                return turn.last_turn, InputAdmitted(content, is_heartbeat=is_heartbeat)
             case _:
                 raise BadInputError(f"session {self.key!r} has no message to answer again; send one first")
 

@@ -64,7 +64,9 @@ async def _fitted(log: Log, engine: Engine, known: Known, prepared: Prepared, ma
         record = applied(log, engine, planned, text_of_past(planned, notes_at_hand(log, cut)))
         if record is None:
             continue
-        smaller = prepare(log, engine, known, turn=replace(log.turn, compaction=record))
+        smaller = prepare(
+            log, engine, known, turn=replace(log.turn, compaction=record, compaction_seq=log.turn.seq + 1)
+        )
         if known.calibration.estimate(smaller.sizes.tokens) <= max_tokens:
             return smaller
         smallest = min(smallest, smaller.sizes.tokens)

@@ -159,8 +159,8 @@ def describe_rung(record: RungStarted) -> str:
 def describe_record(record: AnyRecord) -> str:
     """Return a record as a sentence."""
     match record:
-        case InputAdmitted(parts=parts):
-            return f"you: {describe_parts(parts)}"
+        case InputAdmitted(parts=parts, is_heartbeat=is_heartbeat):
+            return f"{'heartbeat' if is_heartbeat else 'you'}: {describe_parts(parts)}"
         case MessageAppended() | PayloadStored() | MessagesRetracted() | BranchSwitched():
             return _appended(record)
         case NoticePosted(sentence=sentence) | WindowWarned(sentence=sentence):
@@ -214,8 +214,8 @@ def _question(record: OutputRefused | ApprovalRequested | ApprovalAnswered) -> s
 
 def _appended(record: MessageAppended | PayloadStored | MessagesRetracted) -> str:
     match record:
-        case MessageAppended(role=role, parts=parts):
-            return f"appended, {role.value}: {describe_parts(parts)}"
+        case MessageAppended(role=role, parts=parts, is_heartbeat=is_heartbeat):
+            return f"appended, {'heartbeat' if is_heartbeat else role.value}: {describe_parts(parts)}"
         case PayloadStored(payload=payload):
             size = payload.blob.size_bytes if payload.blob else len(payload.content or payload.text.encode())
             return f"payload {payload.tag} stored: {size:,} bytes"

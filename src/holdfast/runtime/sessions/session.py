@@ -67,6 +67,7 @@ class Session(Branching, Reading, Approving, Following):
         output: type[Value],
         expect: int | None = None,
         replaces: int | None = None,
+        is_heartbeat: bool = False,
     ) -> OutputAnswer[Value]: ...
 
     @overload
@@ -80,6 +81,7 @@ class Session(Branching, Reading, Approving, Following):
         output: Mapping[str, Any],
         expect: int | None = None,
         replaces: int | None = None,
+        is_heartbeat: bool = False,
     ) -> OutputAnswer[Any]: ...
 
     @overload
@@ -93,6 +95,7 @@ class Session(Branching, Reading, Approving, Following):
         output: None = None,
         expect: int | None = None,
         replaces: int | None = None,
+        is_heartbeat: bool = False,
     ) -> Answer: ...
 
     async def send(  # noqa: PLR0913 - options, by keyword
@@ -105,6 +108,7 @@ class Session(Branching, Reading, Approving, Following):
         output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
+        is_heartbeat: bool = False,
     ) -> Answer:
         """Send a message and wait for its answer.
 
@@ -114,7 +118,8 @@ class Session(Branching, Reading, Approving, Following):
         `TurnFailedError` if the turn ends without an answer; the next message works.
 
         With `expect`, the last seq that the caller knows, this raises `SeqMovedError` if another record came first.
-        `replaces` is the seq of a message that this one takes the place of, as in `edit`.
+        `replaces` is the seq of a message that this one takes the place of, as in `edit`. A heartbeat is answered and
+        recorded like any message, but no summary or memory reads it, and the next compaction drops it from the view.
         """
         turn = await self.post(
             text,
@@ -124,6 +129,7 @@ class Session(Branching, Reading, Approving, Following):
             output=output,
             expect=expect,
             replaces=replaces,
+            is_heartbeat=is_heartbeat,
         )
         return await self._answer(turn, output)
 
@@ -164,6 +170,7 @@ class Session(Branching, Reading, Approving, Following):
         output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
+        is_heartbeat: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """Send a message and yield the events of its turn until it ends.
 
@@ -179,6 +186,7 @@ class Session(Branching, Reading, Approving, Following):
             output=output,
             expect=expect,
             replaces=replaces,
+            is_heartbeat=is_heartbeat,
         )
         async with aclosing(self._events(turn)) as events:
             async for event in events:
@@ -206,6 +214,7 @@ class Session(Branching, Reading, Approving, Following):
         output: type[Any] | Mapping[str, Any] | None = None,
         expect: int | None = None,
         replaces: int | None = None,
+        is_heartbeat: bool = False,
     ) -> int:
         """Send a message without waiting for its answer, and return its turn, for `wait` and `cancel`.
 
@@ -220,7 +229,9 @@ class Session(Branching, Reading, Approving, Following):
         parts = await admit_parts(stripped, attachments, blobs=self._engine.blobs, bounds=bounds)
         own = checked_settings(settings) if settings is not None else None
         spec = self._output_type(output).spec if output is not None else None
-        admitted = InputAdmitted(parts, client_id, originals=originals, settings=own, output=spec)
+        admitted = InputAdmitted(
+            parts, client_id, originals=originals, settings=own, output=spec, is_heartbeat=is_heartbeat
+        )
         if replaces is None:
             turn = await self._write(admitted, expect)
         else:

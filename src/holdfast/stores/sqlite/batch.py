@@ -103,10 +103,15 @@ class RowCache:
         # any.
         self.recent_records = 0
 
-    def begin(self, db: apsw.Connection) -> None:
-        """Within a new transaction: clear the cache if another connection has written since our last commit."""
-        if not self.is_current(db) or len(self._rows) > ROWS_KEPT_MAX:
+    def begin(self, db: apsw.Connection) -> bool:
+        """Within a new transaction: clear the cache if another connection has written since our last commit.
+
+        Returns whether none has.
+        """
+        is_current = db.data_version() == self._version
+        if not is_current or len(self._rows) > ROWS_KEPT_MAX:
             self.forget()
+        return is_current
 
     def is_current(self, db: apsw.Connection) -> bool:
         """Return whether the newest commit, as of the last statement that read the file, is our own."""
@@ -188,9 +193,10 @@ class Batch:
     """A transaction in progress. Its public methods are the operations of the store."""
 
     def __init__(
-        self, db: apsw.Connection, cache: RowCache, instances: Instances, now: float, *, uses_reserve: bool = False
+        self, cursor: apsw.Cursor, cache: RowCache, instances: Instances, now: float, *, uses_reserve: bool = False
     ) -> None:
-        self._db, self._cache, self._instances, self._now = db, cache, instances, now
+        self._cursor, self._db = cursor, cursor.connection
+        self._cache, self._instances, self._now = cache, instances, now
         # The disk is full, and this transaction uses the reserved space.
         self._uses_reserve = uses_reserve
         self._records: list[_Value] = []
@@ -355,13 +361,16 @@ class Batch:
 
     def flush(self) -> None:
         """Execute the collected writes."""
-        rows: list[_Value] = []
-        for row in self._changed.values():
-            rows += (row.key, row.number, row.owed, row.created_at)
-            rows += (row.fence, row.owner, row.instance, row.lease_until)
-        _execute_in_rows(self._db, _UPSERT_ROWS, rows)
-        _execute_in_rows(self._db, _INSERT_RECORDS, self._records)
-        self._changed, self._records = {}, []
+        if self._changed:
+            rows: list[_Value] = []
+            for row in self._changed.values():
+                rows += (row.key, row.number, row.owed, row.created_at)
+                rows += (row.fence, row.owner, row.instance, row.lease_until)
+            _execute_in_rows(self._cursor, _UPSERT_ROWS, rows)
+            self._changed = {}
+        if self._records:
+            _execute_in_rows(self._cursor, _INSERT_RECORDS, self._records)
+            self._records = []
 
     def _row(self, session: str) -> SessionRow:
         return self._cache.get(self._db, session)
@@ -381,15 +390,21 @@ class Batch:
             self._records += (number, seq, at, record_crc32(number, seq, at, body), body)
             fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
-        if row.is_listed_anew(listed, at) and not self._uses_reserve:
+        if (listed is not NO_CHANGE or at >= row.listed_until) and self._is_listed_anew(row, listed):
             write_row(self._db, number, listed, row.hour)
         self.records_added += len(bodies)
 
+    def _is_listed_anew(self, row: SessionRow, listed: ListingChange) -> bool:
+        return row.is_listed_anew(listed, self._now) and not self._uses_reserve
 
-def _execute_in_rows(db: apsw.Connection, statements: dict[int, str], values: list[_Value]) -> None:
+
+def _execute_in_rows(cursor: apsw.Cursor, statements: dict[int, str], values: list[_Value]) -> None:
     """Insert many rows with statements of a few fixed sizes."""
     start, left = 0, len(values)
+    if left in statements:
+        cursor.execute(statements[left], values)
+        return
     for size, statement in statements.items():
         while left >= size:
-            db.execute(statement, values[start : start + size])
+            cursor.execute(statement, values[start : start + size])
             start, left = start + size, left - size

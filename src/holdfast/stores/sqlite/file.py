@@ -27,6 +27,10 @@ from holdfast.stores.sqlite.process_lock import LOCK_POLL_SECONDS, Instances
 # A second change within the resolution of a file system's times leaves the folder's time as it was. The coarsest, of
 # old ext4 and FAT, are one and two seconds; so a folder that changed a moment ago is not trusted yet.
 FOLDER_QUIET_SECONDS = 2.5
+# A time with a part below a millisecond comes from a file system that keeps at least microseconds. Linux sets such
+# times from a clock that ticks at least a hundred times a second.
+FINE_FOLDER_QUIET_SECONDS = 0.05
+_FINE_NS = 1_000_000
 # Pages between two progress reports: 8 MiB, some ten milliseconds.
 _PAGES_AT_ONCE = 2_000
 
@@ -240,19 +244,29 @@ class FilePlace:
         if self._wal is not None:
             if self._wal != _identity(self._wal_path):
                 raise self._moved(self._wal_path)
-            if folder is not None and time.time() - folder[2] / 1e9 > FOLDER_QUIET_SECONDS:
+            if folder is not None and time.time() - folder[2] / 1e9 > _quiet_seconds(folder[2]):
                 self._seen = folder
+
+    @property
+    def has_wal(self) -> bool:
+        """Return whether the WAL is known."""
+        return self._wal is not None
 
     def note_wal(self) -> None:
         """Remember the WAL after the first commit, which has created it if there was none."""
-        if self._wal is None:
-            self._wal = _identity(self._wal_path)
+        self._wal = _identity(self._wal_path)
 
     def _moved(self, path: str) -> StoreMovedError:
         return StoreMovedError(
             f"{path} was removed, renamed or replaced while the store was open, so nothing can be accepted; put the "
             f"file back, or restart to use the one at {self._path} (with `holdfast restore` for a backup)"
         )
+
+
+def _quiet_seconds(changed_ns: int) -> float:
+    """Return how long a folder with this change time must have been unchanged to be trusted."""
+    is_coarse = changed_ns % _FINE_NS == 0
+    return FOLDER_QUIET_SECONDS if is_coarse else FINE_FOLDER_QUIET_SECONDS
 
 
 def _identity(path: str) -> tuple[int, int] | None:

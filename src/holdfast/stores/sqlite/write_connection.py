@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import apsw
+import msgspec
 
 from holdfast.errors import HoldfastError, StoreFullError, StoreMovedError
 from holdfast.ports import Clock, SessionInfo
@@ -142,28 +143,22 @@ UNQUEUED_COMMITS_MAX = 16
 # Commits that enter the queue after another process has written.
 QUEUED_COMMITS = 64
 
-Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, HoldfastError | None]
+
+class PendingWrite(msgspec.Struct):
+    """An operation."""
+
+    operation: Callable[[Batch], Any]
+    size_bytes: int
+    # The operation ends a turn or leads to that, so it may use the reserved space.
+    ends_turn: bool
+    # The operation succeeds when it is on disk, not only in the WAL for other processes to see.
+    is_synced: bool
+    # Of a caller that waits for the thread; None: the loop writes it inline.
+    future: asyncio.Future[Any] | None = None
 
 
-class PendingWrite:
-    """An operation in the queue, with the future of its caller."""
-
-    __slots__ = ("ends_turn", "future", "is_synced", "operation", "size_bytes")
-
-    def __init__(
-        self,
-        operation: Callable[[Batch], Any],
-        size_bytes: int,
-        future: asyncio.Future[Any],
-        *,
-        ends_turn: bool,
-        is_synced: bool = True,
-    ) -> None:
-        self.operation, self.size_bytes, self.future = operation, size_bytes, future
-        # The operation succeeds when it is on disk, not only in the WAL for other processes to see.
-        self.is_synced = is_synced
-        # The operation ends a turn or leads to that, so it may use the reserved space.
-        self.ends_turn = ends_turn
+# An operation with its result or its error.
+Outcome: TypeAlias = tuple[PendingWrite, Any, HoldfastError | None]
 
 
 class WriteResult:
@@ -184,6 +179,8 @@ class WriteConnection:
         self._path, self._instances, self._clock = path, instances, clock
         self.place = FilePlace(path)
         self._db: apsw.Connection | None = None
+        # One cursor for the statements of every transaction: a new one for each takes longer than some statements.
+        self._cursor: apsw.Cursor | None = None
         # The connection may be broken, and no other could be opened yet.
         self._is_broken = False
         self._busy_handler = BusyHandler(BUSY_SECONDS)
@@ -205,10 +202,10 @@ class WriteConnection:
     def db(self) -> apsw.Connection:
         """Return the connection, opened or replaced if needed."""
         if self._db is None:
-            self._db = connect(self._path, busy_handler=self._busy_handler)
-            self._checkpoints.watch(self._db)
-            self._is_synced = True
-        elif self._is_broken:
+            opened = connect(self._path, busy_handler=self._busy_handler)
+            self._checkpoints.watch(opened)
+            return self._use(opened)
+        if self._is_broken:
             self._replace(self._db)
         return self._db
 
@@ -223,20 +220,22 @@ class WriteConnection:
             self._is_synced = is_synced
         if not seconds_max and self._unqueued_left > 0:
             self._unqueued_left -= 1
-            self._busy_handler.seconds_max = 0.0
-            try:
-                db.execute("BEGIN IMMEDIATE")
-            finally:
-                self._busy_handler.seconds_max = BUSY_SECONDS
+            self._begin(0.0)
             return
         self._instances.enter_queue(seconds_max)
         self._unqueued_left = self._unqueued_left + 1 if self._unqueued_left < 0 else UNQUEUED_COMMITS_MAX
+        try:
+            self._begin(seconds_max)
+        finally:
+            self._instances.leave_queue()
+
+    def _begin(self, seconds_max: float) -> None:
+        assert self._cursor is not None, "made with the connection"
         self._busy_handler.seconds_max = seconds_max
         try:
-            db.execute("BEGIN IMMEDIATE")
+            self._cursor.execute("BEGIN IMMEDIATE")
         finally:
             self._busy_handler.seconds_max = BUSY_SECONDS
-            self._instances.leave_queue()
 
     def error_of(self, error: apsw.Error | OSError) -> HoldfastError:
         """Return the error for the operations of a transaction that could not begin."""
@@ -245,8 +244,7 @@ class WriteConnection:
     def write(self, waiting: Sequence[PendingWrite]) -> WriteResult:
         """Run all operations in the begun transaction and commit. On a full disk, only those that end a turn."""
         # Another process that takes the reserved space writes right after.
-        is_known = self._reserve.is_kept and self._cache.is_current(self.db())
-        if not is_known and not self._reserve.allows_all():
+        if not (self._reserve.is_kept and self._cache.is_current(self.db())) and not self._reserve.allows_all():
             return self._write_turn_ends(waiting, full(self._path))
         written = self._write_all(waiting)
         if isinstance(written, WriteResult):
@@ -272,18 +270,19 @@ class WriteConnection:
     def _write_all(self, waiting: Sequence[PendingWrite], *, uses_reserve: bool = False) -> WriteResult | HoldfastError:
         """Run all operations and commit, or roll back and return the error."""
         started = time.perf_counter()
-        db = self.db()
+        db, cursor = self.db(), self._cursor
+        assert cursor is not None, "made with the connection"
         try:
-            if not self._cache.is_current(db):
+            if not self._cache.begin(db):
                 self._unqueued_left = -QUEUED_COMMITS
-            self._cache.begin(db)
-            batch = Batch(db, self._cache, self._instances, self._clock.now(), uses_reserve=uses_reserve)
+            batch = Batch(cursor, self._cache, self._instances, self._clock.now(), uses_reserve=uses_reserve)
             outcomes = [self._outcome(each, batch) for each in waiting]
             batch.flush()
             # Before the commit alone: a file that goes right after it takes along what it holds in any case.
             self.place.check()
-            db.execute("COMMIT")
-            self.place.note_wal()
+            cursor.execute("COMMIT")
+            if not self.place.has_wal:
+                self.place.note_wal()
         except StoreMovedError as error:
             # Its rows are no longer those of the file at the path. The connection stays: the file may come back.
             self._rollback(db, is_usable=True)
@@ -347,14 +346,14 @@ class WriteConnection:
         self._cache.committed(db)
 
     def _outcome(self, waiting: PendingWrite, batch: Batch) -> Outcome:
-        if waiting.future.cancelled():
-            return waiting.future, None, None
+        if waiting.future is not None and waiting.future.cancelled():
+            return waiting, None, None
         try:
-            return waiting.future, waiting.operation(batch), None
+            return waiting, waiting.operation(batch), None
         except HoldfastError as refusal:
-            return waiting.future, None, refusal
+            return waiting, None, refusal
         except OSError as error:
-            return waiting.future, None, translate_error(self._path, error)
+            return waiting, None, translate_error(self._path, error)
 
     def _rollback(self, db: apsw.Connection, *, is_usable: bool) -> None:
         """Roll back a failed transaction, and replace a connection that may be broken."""
@@ -372,9 +371,13 @@ class WriteConnection:
         successor = self._open_successor()
         self._is_broken = successor is None
         if successor is not None:
-            self._db, self._is_synced = successor, True
+            self._use(successor)
             with suppress(apsw.Error):
                 db.close()
+
+    def _use(self, db: apsw.Connection) -> apsw.Connection:
+        self._db, self._cursor, self._is_synced = db, db.cursor(), True
+        return db
 
     def _open_successor(self) -> apsw.Connection | None:
         """Open another connection next to one that may be broken; None if that fails too.
@@ -398,4 +401,4 @@ class WriteConnection:
 
 def rejected(waiting: Sequence[PendingWrite], why: HoldfastError) -> list[Outcome]:
     """Return outcomes that fail every operation, each with an exception of its own."""
-    return [(each.future, None, type(why)(str(why))) for each in waiting]
+    return [(each, None, type(why)(str(why))) for each in waiting]

@@ -9,12 +9,13 @@ polls for records of other processes while a feed waits.
 import asyncio
 import os
 import select
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import apsw
 
@@ -139,6 +140,8 @@ BATCH_BYTES_MAX = 8 * 2**20
 WAITING_MAX = 20_000
 # Limit of an inline write: a record with its text. A larger one takes the disk longer.
 INLINE_BYTES_MAX = 32 * 2**10
+# A task that writes inline again and again lets the others run after this time: as long as one inline write may take.
+YIELD_SECONDS = 0.001
 
 ResultT = TypeVar("ResultT")
 
@@ -149,10 +152,12 @@ class Writer:
     def __init__(self, path: Path, instances: Instances, clock: Clock, registry: FeedRegistry) -> None:
         self._path, self._registry = path, registry
         self._connection = WriteConnection(path, instances, clock)
-        # On the loop: operations of this iteration, whether the last iteration with any had just one, operations for
-        # the thread, and how many of those are not settled.
-        self._requested = 0
-        self._was_single = True
+        # On the loop: the task that requested operations in this iteration, whether another one did too, whether the
+        # last iteration with any had just one, when inline writes must yield, operations for the thread, and how many
+        # of those are not settled.
+        self._requester: asyncio.Task[Any] | None = None
+        self._is_shared = self._was_shared = False
+        self._yield_at = 0.0
         self._collected: list[PendingWrite] = []
         self._unsettled = 0
         # For the thread: operations, and calls.
@@ -195,18 +200,26 @@ class Writer:
         if self._unsettled + len(self._collected) >= WAITING_MAX:
             raise StoreBusyError(f"write queue of {self._path} is full ({WAITING_MAX:,} operations); retry later")
         loop = self._outbox.attach()
-        future: asyncio.Future[ResultT] = loop.create_future()
-        waiting = PendingWrite(operation, size_bytes, future, ends_turn=ends_turn, is_synced=is_synced)
-        self._requested += 1
-        if self._requested == 1:
+        waiting = PendingWrite(operation, size_bytes, ends_turn, is_synced)
+        if self._requester is None:
+            self._requester, self._yield_at = asyncio.current_task(), time.perf_counter() + YIELD_SECONDS
             # Runs after all tasks that are ready now, which may add operations.
             loop.call_soon(self._end_iteration)
-        is_alone = self._requested == 1 and self._was_single and not self._unsettled
-        if not is_alone or not self._write_inline(waiting):
-            self._collected.append(waiting)
-        elif future.exception() is None:
-            # The inline write did not yield, so let other tasks run.
-            await asyncio.sleep(0)
+        elif not self._is_shared:
+            self._is_shared = self._requester is not asyncio.current_task()
+        if not (self._is_shared or self._was_shared or self._unsettled or self._collected) and (
+            written := self._write_inline(waiting)
+        ):
+            (_, result, error), *_ = written.outcomes
+            if error is not None:
+                raise error
+            if time.perf_counter() >= self._yield_at:
+                # Inline writes do not yield, so let other tasks run.
+                await asyncio.sleep(0)
+            return cast("ResultT", result)
+        future: asyncio.Future[ResultT] = loop.create_future()
+        waiting.future = future
+        self._collected.append(waiting)
         return await future
 
     def info(self, session: str) -> SessionInfo | None:
@@ -239,8 +252,10 @@ class Writer:
 
     def _end_iteration(self) -> None:
         """Pass the operations of this iteration to the thread."""
-        self._was_single, self._requested = self._requested == 1, 0
-        self._pass_on()
+        self._was_shared, self._is_shared = self._is_shared, False
+        self._requester = None
+        if self._collected:
+            self._pass_on()
 
     def _pass_on(self) -> None:
         coalesced, self._collected = self._collected, []
@@ -248,32 +263,33 @@ class Writer:
         if coalesced:
             self._inbox.put(*coalesced)
 
-    def _write_inline(self, waiting: PendingWrite) -> bool:
-        """Write inline if nothing has to be waited for, and return whether it was written."""
+    def _write_inline(self, waiting: PendingWrite) -> WriteResult | None:
+        """Write inline if nothing has to be waited for; None: it was not written."""
         connection = self._connection
         if (
             waiting.size_bytes > INLINE_BYTES_MAX
             or not connection.is_quick
             or not connection.lock.acquire(blocking=False)
         ):
-            return False
+            return None
         try:
             connection.begin(seconds_max=0.0, is_synced=waiting.is_synced)
             written = connection.write([waiting])
         except (apsw.Error, OSError):
             # Another process holds the file, or it fails: the thread waits or reports the error.
-            return False
+            return None
         finally:
             connection.lock.release()
-        self._settle(written, count=0)
+        self._registry.deliver(written.new_rows)
         if connection.needs_tidying():
             self._inbox.put(self._tidy)
-        return True
+        return written
 
     def _settle(self, written: WriteResult, *, count: int) -> None:
         self._unsettled -= count
-        for future, result, error in written.outcomes:
-            if future.done():
+        for waiting, result, error in written.outcomes:
+            future = waiting.future
+            if future is None or future.done():
                 # Its task was cancelled.
                 continue
             if error is None:
@@ -339,14 +355,14 @@ class Writer:
     def _drain(self, *, bounded: bool) -> list[PendingWrite]:
         """Take queued operations, up to the limits of a batch or all of them."""
         drained: list[PendingWrite] = []
-        size_bytes = sum(each.size_bytes for each in self._in_flight)
-        while not bounded or (len(drained) < BATCH_OPERATIONS_MAX and size_bytes < BATCH_BYTES_MAX):
+        room = BATCH_BYTES_MAX - sum(each.size_bytes for each in self._in_flight)
+        while not bounded or (room > 0 and len(drained) < BATCH_OPERATIONS_MAX):
             work = self._inbox.take()
-            if work is None:
-                break
             if isinstance(work, PendingWrite):
                 drained.append(work)
-                size_bytes += work.size_bytes
+                room -= work.size_bytes
+            elif work is None:
+                break
             else:
                 self._deferred.append(work)
         return drained

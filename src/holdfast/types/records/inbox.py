@@ -52,6 +52,8 @@ class InputAdmitted(Record, frozen=True):
     # Settings of this message alone, and the type of its answer.
     settings: Settings | None = None
     output: OutputSpec | None = None
+    # A heartbeat: its turn is answered, but no summary, digest or memory reads it.
+    is_heartbeat: bool = False
 
 
 class MessageAppended(Record, frozen=True):
@@ -68,6 +70,8 @@ class MessageAppended(Record, frozen=True):
     # The sender's idempotency key, by which the record is found again.
     client_id: str = ""
     payload: Payload | None = None
+    # Of a message of the user, as in `InputAdmitted`.
+    is_heartbeat: bool = False
 
 
 class PayloadStored(Record, frozen=True):

@@ -39,7 +39,12 @@ _CHOICE = re.compile(
     re.IGNORECASE,
 )
 _ORDINALS = {"first": "1", "former": "1", "second": "2", "latter": "2", "third": "3"}
-_ORDINAL = re.compile(r"\b(first|former|second|latter|third)\b", re.IGNORECASE)
+# "The second, please" and "first one" choose; "write the test first" and "First, run it" do not.
+_ORDINAL = re.compile(
+    r"\bthe\s++(?P<named>first|former|second|latter|third)(?:\s++(?:one|option|choice|approach|variant|way|plan)\b|(?!\s*+\w))"
+    r"|\A\W*+(?P<leading>first|former|second|latter|third)(?:\s++(?:one|option|choice|approach|variant|way|plan)\b|\W*+\Z)",
+    re.IGNORECASE,
+)
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
 _TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*$", re.MULTILINE)
 _WORDY = re.compile(r"[^\W\d_]{3,}")
@@ -154,7 +159,7 @@ def _option(text: str, answer: str) -> str:
     """Return the option of a list that an answer names by its number, letter or ordinal."""
     ordinal = _ORDINAL.search(answer)
     choice = _CHOICE.match(answer)
-    mark = _ORDINALS[ordinal[1].lower()] if ordinal else choice[1] if choice else ""
+    mark = _ORDINALS[(ordinal["named"] or ordinal["leading"]).lower()] if ordinal else choice[1] if choice else ""
     if not mark:
         return ""
     line = re.search(

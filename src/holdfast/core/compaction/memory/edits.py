@@ -24,7 +24,7 @@ _REDIRECT = re.compile(r"(?<![<>&\d])>>?\s*([\w./~@+${}-]+)")
 _IN_PLACE = re.compile(r"(?:sed|perl|gsed)\b.*?\s-\w*i\w*\b")
 _PATHLIKE = re.compile(r"[./~]*+[\w@+-][\w./~@+-]*+(?<!~)")
 _SCRATCH = ("/dev/", "/tmp/", "/var/tmp/", "$")  # noqa: S108 - recognised, not used
-_MESSAGE = re.compile(r"(?:-\w*m|--message)[ =]?(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\S+)", re.DOTALL)
+_MESSAGE = re.compile(r"(?<![\w-])(?:-\w*m|--message)[ =]?(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\S+)", re.DOTALL)
 _COMMITS = re.compile(r"(?:git\b.*?\bcommit|hg commit|svn (?:commit|ci)|jj (?:commit|new))\b")
 _COMMITTED_LINE = re.compile(r"^Commit ([0-9a-f]{7,40}) ", re.MULTILINE)
 # Everything is staged.
@@ -143,12 +143,11 @@ def observe_tool_text(memory: Memory, seq: int, text: str) -> None:
 
 
 def _observe_commit(memory: Memory, seq: int, segment: str, parsed: Parsed) -> None:
-    message = _MESSAGE.search(segment)
-    text = message[1].strip("\"'") if message else ""
-    if "$(" in text or not text:
-        text = next((body for body in parsed.bodies if body.strip()), text).strip().partition("\n")[0]
-    memory.commits.append(Said(seq, one_line(text, 120)))
-    del memory.commits[:-_COMMITS_MAX]
+    text = _commit_message(segment, parsed)
+    if text or "--amend" not in segment:
+        # An amended commit keeps its message.
+        memory.commits.append(Said(seq, one_line(text, 120)))
+        del memory.commits[:-_COMMITS_MAX]
     _settle_errors(memory)
     staged = [path for path in memory.staged if path != _ALL]
     is_all = not staged or _ALL in memory.staged or re.search(r"\s(?:-\w*a\w*|--all)\b", segment.partition("-m")[0])
@@ -157,6 +156,15 @@ def _observe_commit(memory: Memory, seq: int, segment: str, parsed: Parsed) -> N
     else:
         _revert(memory, staged, is_whole=False)
     memory.staged.clear()
+
+
+def _commit_message(segment: str, parsed: Parsed) -> str:
+    """Return the message of a commit, from its option or from a here-document."""
+    message = _MESSAGE.search(segment)
+    text = message[1].strip("\"'") if message else ""
+    if "$(" not in text and text:
+        return text
+    return next((body for body in parsed.bodies if body.strip()), text).strip().partition("\n")[0]
 
 
 def _settle_errors(memory: Memory) -> None:

@@ -1,0 +1,1 @@
+"""Comparison of Holdfast with the stores of agent frameworks: `make compare`."""
