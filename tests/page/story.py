@@ -25,6 +25,7 @@ from holdfast.types.messages import (
     text_of,
 )
 from holdfast.types.records import (
+    ApprovalRequested,
     AttemptFailed,
     AttemptStarted,
     InputAdmitted,
@@ -125,6 +126,27 @@ _WORK: tuple[tuple[float, LeasedRecord], ...] = (
 )
 
 
+APPROVAL_KEY = "ops:invoices"
+_PAY = ToolCall("c9", "pay", '{"amount": 1200, "to": "Harbour master, Kiel", "memo": "berth 17, November"}')
+_APPROVAL: tuple[LeasedRecord, ...] = (
+    InputAdmitted((Text("Pay the invoice of the harbour master, if it is the usual amount."),)),
+    TurnStarted(1),
+    AttemptStarted(1, 1, MODEL, 640),
+    ReplyRecorded(
+        1,
+        1,
+        Reply(
+            (Text("It is the usual 1,200 for berth 17. I pay it now."), _PAY),
+            StopReason.TOOL_CALLS,
+            Usage(640, 40),
+            MODEL,
+        ),
+        cost_usd=0.0025,
+    ),
+    ApprovalRequested(1, _PAY.call_id, _PAY.name, _PAY.arguments),
+)
+
+
 class StoryClock(SystemClock):
     """The clock of this machine, set back while a turn is told."""
 
@@ -149,6 +171,14 @@ async def tell_work(store: MemoryStore, clock: StoryClock) -> None:
         clock.behind = _WORK[-1][0] - seconds
         await store.append(lease, [record], after=place)
     clock.behind = 0.0
+    await store.release(lease)
+
+
+async def tell_approval(store: MemoryStore) -> None:
+    """Write a turn whose tool call waits for an approval."""
+    lease = await store.acquire(APPROVAL_KEY, "story", seconds=600)
+    assert lease is not None
+    await store.append(lease, list(_APPROVAL), after=0)
     await store.release(lease)
 
 

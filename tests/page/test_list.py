@@ -185,6 +185,7 @@ async def test_a_session_is_made_with_model_and_system_text_and_they_are_changed
         await dialog.get_by_label("Model").select_option("sim")
         await dialog.get_by_label("System text").fill("Be brief.")
         await dialog.get_by_label("Tags").fill("b, a")
+        await dialog.get_by_label("Temperature").fill("0.2")
         await dialog.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="made")).to_be_visible()
         made = (await running.client.get("/api/sessions/made")).body
@@ -193,6 +194,7 @@ async def test_a_session_is_made_with_model_and_system_text_and_they_are_changed
         await expect(edit.get_by_label("System text")).to_have_value("Be brief.")
         await expect(edit.get_by_label("Tags")).to_have_value("a, b")
         await edit.get_by_label("Title").fill("Made here")
+        await edit.get_by_label("Reasoning effort").select_option("low")
         await edit.get_by_label("System text").fill("Be exact.")
         await edit.get_by_role("button", name="Save").click()
         await expect(edit).to_have_count(0)
@@ -200,6 +202,7 @@ async def test_a_session_is_made_with_model_and_system_text_and_they_are_changed
         labels = (await running.client.get("/api/sessions/made/labels")).body
     assert (made["model"], made["system"]) == ("sim", "Be brief.")
     assert (changed["model"], changed["system"]) == ("sim", "Be exact.")
+    assert (made["settings"], changed["settings"]) == ({"temperature": 0.2}, {"temperature": 0.2, "effort": "low"})
     assert (labels["title"], labels["tags"]) == ("Made here", ["a", "b"])
 
 

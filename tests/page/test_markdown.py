@@ -82,7 +82,9 @@ async def test_cells_are_aligned_tasks_have_boxes_and_lists_follow_their_script(
         reply = page.locator(".tone-reply .prose")
         sides = await reply.locator("td").evaluate_all("all => all.map((one) => getComputedStyle(one).textAlign)")
         boxes = await reply.get_by_role("checkbox").evaluate_all("all => all.map((one) => [one.checked, one.disabled])")
-        written = await reply.locator("ul").evaluate_all("all => all.map((one) => getComputedStyle(one).direction)")
+        written = await reply.locator("ul").evaluate_all(
+            "all => all.map((one) => getComputedStyle(one.firstChild).direction)"
+        )
         await expect(reply.locator("li").first).to_have_text("moored")
     assert sides == ["start", "right", "center"]
     assert boxes == [[True, True], [False, True]]

@@ -9,7 +9,16 @@ from PIL import Image
 from playwright.async_api import expect
 
 from tests.page.pages import Browsing, at
-from tests.page.story import KEY, WORK_KEY, a_storied_model, a_storied_store, tell_story, tell_work
+from tests.page.story import (
+    APPROVAL_KEY,
+    KEY,
+    WORK_KEY,
+    a_storied_model,
+    a_storied_store,
+    tell_approval,
+    tell_story,
+    tell_work,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -28,6 +37,7 @@ async def test_pictures_show_a_session_that_has_lived(browsing: Browsing, tmp_pa
     async with browsing.gateway(a_storied_model(), store=store) as running:
         await tell_story(running)
         await tell_work(store, clock)
+        await tell_approval(store)
         compaction = (await running.client.get(f"/api/sessions/{KEY}")).body["compaction"]
         places = {
             "home": (WIDE, "light", "#/", ".bars"),
@@ -36,6 +46,7 @@ async def test_pictures_show_a_session_that_has_lived(browsing: Browsing, tmp_pa
             "view": (WIDE, "light", at(KEY, "view"), ".stretch"),
             "changes": (WIDE, "dark", at(KEY, "view", "30-18"), ".diff-row"),
             "compaction": (WIDE, "dark", at(KEY, "compaction", compaction), ".ledger"),
+            "approval": (WIDE, "light", at(APPROVAL_KEY), ".approval"),
             "budgets": (WIDE, "light", at(KEY, "budgets"), ".mark-compaction"),
             "search": (WIDE, "dark", "#/search/berth", ".hit mark"),
             "phone": (NARROW, "dark", at(WORK_KEY), ".tone-reply"),

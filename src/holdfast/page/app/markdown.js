@@ -17,7 +17,7 @@ const TAGS = new Set([
   "thead", "tr", "ul",
 ]);
 const TABLE_BOX = { class: "table-box", tabindex: "0", role: "group", "aria-label": "Table" };
-const BLOCKS = new Set(["blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "li", "p", "td", "th"]);
+const BLOCKS = new Set(["blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "p", "td", "th"]);
 /** The box of a task in a list. */
 const TASK = /^\[([ xX])\] /;
 /** Text whose first letter is written from right to left. The direction "auto" of a list ignores its items. */

@@ -1,10 +1,13 @@
-/** Dialogs that create a session and change its settings: key, title, tags, model and system text. */
+/** Dialogs that create a session and change its settings: key, title, tags, model, system text and requests. */
 
 import { at, get, send } from "./api.js";
 import { openDialog, sentenceOf, toast } from "./dialogs.js";
 import { el, fill, freshId } from "./dom.js";
 import { plain } from "./plain.js";
 import { go, toSession } from "./router.js";
+
+/** Levels of reasoning effort. */
+const EFFORTS = ["none", "low", "medium", "high"];
 
 /** Open the dialog that creates a session. */
 export function newSession() {
@@ -18,7 +21,7 @@ export function newSession() {
 /** Open the dialog that changes the settings of a session. @param {import("./session_model.js").SessionModel} model */
 export async function editSession(model) {
   if (!model.detail) await model.refresh();
-  const { model: name, system } = model.detail ?? {};
+  const { model: name, system, settings } = model.detail ?? {};
   const labels = await get(at(model.key, "/labels"));
   return settingsDialog("Settings of this session", {
     verb: "Save",
@@ -26,6 +29,7 @@ export async function editSession(model) {
     model: name ?? "",
     system: system ?? "",
     labels,
+    settings,
     act: async (key, settings, changed) => {
       if (Object.keys(changed).length) await send("PUT", at(key, "/labels"), changed);
       if (Object.keys(settings).length) await send("PUT", at(key), settings);
@@ -37,7 +41,7 @@ export async function editSession(model) {
 
 /**
  * @param {string} title
- * @param {{ verb: string, key?: string, model?: string, system?: string, labels?: any,
+ * @param {{ verb: string, key?: string, model?: string, system?: string, labels?: any, settings?: any,
  * act: (key: string, settings: any, labels: any) => Promise<void> }} given
  */
 function settingsDialog(title, given) {
@@ -53,6 +57,7 @@ function settingsDialog(title, given) {
       const models = el("select", { id: modelId, class: "field" });
       offerModels(models, given.model ?? "");
       const system = el("textarea", { id: systemId, class: "field", rows: "5", placeholder: "The gateway's own system text", set: { value: given.system ?? "" } });
+      const requests = requestSettings(given.settings ?? {});
       const button = el("button", { class: "button is-main" }, given.verb);
       const submit = async (/** @type {Event} */ event) => {
         event.preventDefault();
@@ -61,6 +66,7 @@ function settingsDialog(title, given) {
           // An omitted field stays unchanged.
           ...(models.value && models.value !== (given.model ?? "") ? { model: models.value } : {}),
           ...(system.value !== (given.system ?? "") ? { system: system.value } : {}),
+          ...requests.changed(),
         };
         const now = [...new Set(tags.value.split(",").map((/** @type {string} */ one) => one.trim()).filter(Boolean))].sort();
         const labels = {
@@ -95,6 +101,7 @@ function settingsDialog(title, given) {
           el("label", { for: systemId }, "System text"),
           system,
           el("p", { class: "faint" }, "Sent verbatim with every request, and never compacted."),
+          requests.node,
           why,
           el("footer", { class: "dialog-foot" }, button),
         ),
@@ -102,6 +109,37 @@ function settingsDialog(title, given) {
     },
     { wide: given.key !== undefined },
   );
+}
+
+/** Fields of the settings of requests. Others that the session has stay as they are. @param {any} before */
+function requestSettings(before) {
+  const [temperatureId, tokensId, effortId] = ["temperature", "tokens", "effort"].map((name) => freshId(name));
+  const number = (/** @type {string} */ id, /** @type {any} */ value, /** @type {any} */ range) =>
+    el("input", { id, class: "field", type: "number", placeholder: "default", value: value ?? "", ...range });
+  const temperature = number(temperatureId, before.temperature, { min: "0", max: "2", step: "any" });
+  const tokens = number(tokensId, before.output_tokens_max, { min: "1", step: "1" });
+  const effort = el(
+    "select",
+    { id: effortId, class: "field" },
+    el("option", { value: "" }, "default"),
+    EFFORTS.map((name) => el("option", { value: name, selected: name === before.effort }, name)),
+  );
+  const field = (/** @type {string} */ id, /** @type {string} */ words, /** @type {Node} */ node) => el("div", { class: "form" }, el("label", { for: id }, words), node);
+  const changed = () => {
+    const numeric = (/** @type {any} */ input) => (input.value === "" ? null : Number(input.value));
+    const now = { temperature: numeric(temperature), output_tokens_max: numeric(tokens), effort: effort.value || null };
+    const isSame = Object.entries(now).every(([name, value]) => value === (before[name] ?? null));
+    const kept = Object.fromEntries(Object.entries({ ...before, ...now }).filter(([, value]) => value !== null));
+    return isSame ? {} : { settings: kept };
+  };
+  const node = el(
+    "div",
+    { class: "settings-row" },
+    field(temperatureId, "Temperature", temperature),
+    field(tokensId, "Answer tokens, at most", tokens),
+    field(effortId, "Reasoning effort", effort),
+  );
+  return { node, changed };
 }
 
 /** Fill the choice with the models that the gateway offers. @param {any} select @param {string} current */

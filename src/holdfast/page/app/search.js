@@ -165,7 +165,7 @@ export class SearchView {
   /** @param {any} hit @param {string[]} needles */
   _drawHit(hit, needles) {
     const known = this._sessions.get(hit.session);
-    const title = known?.title || known?.opening;
+    const title = known?.title;
     return el(
       "li",
       {},

@@ -50,7 +50,7 @@ export function drawSession(one, { isCurrent, isSelected, isSelecting }) {
       isBusy && one.says ? el("span", { class: "rail-says" }, plain(one.says)) : null,
       one.model && !isBusy ? el("span", {}, plain(one.model)) : null,
       one.tags?.length ? el("span", { class: "rail-tags", title: one.tags.join(", ") }, plain(one.tags.join(", "))) : null,
-      one.cost_usd ? el("span", { class: "rail-cost" }, money(one.cost_usd)) : null,
+      one.cost_usd && !isBusy ? el("span", { class: "rail-cost" }, money(one.cost_usd)) : null,
     ),
     gaugeOf(one),
   );
