@@ -216,6 +216,7 @@ def _app_state(
         watches=watches,
         faults=faults,
         inspection=_inspection(settings, client),
+        overrides=model_overrides(settings.models),
     )
 
 
@@ -313,7 +314,9 @@ def _upstreams(settings: "Settings") -> "dict[str, Upstream]":
         "anthropic", upstream.anthropic_base_url, upstream.anthropic_key_variable, upstream.anthropic_fallbacks, environ
     )
     return {
-        one.family: replace(one, allowed_paths=upstream.allow_paths) for one in (openai, anthropic) if one is not None
+        one.family: replace(one, allowed_paths=upstream.allow_paths, savings=upstream.savings)
+        for one in (openai, anthropic)
+        if one is not None
     }
 
 

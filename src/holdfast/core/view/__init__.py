@@ -75,6 +75,8 @@ class Lens(msgspec.Struct, frozen=True):
     # Retracted runs of records, as in `Turn`.
     retracted: tuple[tuple[int, int], ...] = ()
     keeps_copies: bool = False
+    # Show tool output with its repeated lines folded, where the log has it so.
+    shows_folded: bool = False
 
 
 PLAIN = Lens()
@@ -191,8 +193,10 @@ def _update_step(step: _Step, seq: int, record: ToolStarted | ToolSettled | Dama
     match record:
         case ToolStarted(call_id=call_id):
             step.started.add(call_id)
-        case ToolSettled(result=result):
+        case ToolSettled(result=result, folded=folded):
             if result.call_id not in step.results:
+                if lens.shows_folded and folded:
+                    result = msgspec.structs.replace(result, parts=tuple(map(Text, folded)))
                 step.results[result.call_id] = _result_through(lens, seq, result)
                 step.seq = step.place = seq
         case DamageSetAside():
@@ -250,7 +254,13 @@ def lens_of(turn: Turn) -> Lens:
     replaced = {(replaced.seq, replaced.place): replaced.shown for replaced in turn.replaced}
     excluded = excluded_places(turn)
     return Lens(
-        replaced, turn.masked_before, turn.reasoning_from, excluded, marks_unanswered=True, retracted=turn.retracted
+        replaced,
+        turn.masked_before,
+        turn.reasoning_from,
+        excluded,
+        marks_unanswered=True,
+        retracted=turn.retracted,
+        shows_folded=True,
     )
 
 
