@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.core.fold.session_state import Turn
+from holdfast.core.fold.session_state import InFlight, Turn
 from holdfast.core.limits.prices import NO_PRICES, Prices, Spent
 from holdfast.core.limits.savings import (
     NO_CACHE,
@@ -30,10 +30,35 @@ from holdfast.core.proxy.savings import (
     payback_requests,
     plan_early_mask,
 )
+from holdfast.core.turn.transitions import evolve
+from holdfast.core.view import conversation, messages_in_view
 from holdfast.types.accounts import NOTHING_SAVED, OwnRequest, Saved
 from holdfast.types.faults import Confidence, Fault, FaultKind
-from holdfast.types.messages import BlobRef, Media, Message, Role, Text, ToolResult, Usage
-from holdfast.types.records import MessageExcluded, PartReplaced
+from holdfast.types.messages import (
+    BlobRef,
+    Media,
+    Message,
+    Reply,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from holdfast.types.records import (
+    AnyRecord,
+    AttemptStarted,
+    InputAdmitted,
+    Logged,
+    MessageExcluded,
+    OutputMasked,
+    PartReplaced,
+    ReplyRecorded,
+    ToolSettled,
+    ToolStarted,
+    TurnStarted,
+)
 
 PRICES = Prices(3.0, 0.3, 15.0, 3.75)
 VIEW = (0, 9, 0, 0, 0)
@@ -315,3 +340,49 @@ def test_the_first_mask_writes_the_whole_request_again_and_later_ones_its_end() 
     # After a pause the provider has nothing cached that a mask could break.
     assert plan_early_mask(first, PRICES, sizes, 80_000, NOW + 300) == 0.0
     assert plan_early_mask(first, NO_PRICES, sizes, 80_000, NOW) is None
+
+
+def _folded(*records: AnyRecord) -> tuple[Turn, list[Logged]]:
+    logged = [Logged(seq, 10.0 * seq, record) for seq, record in enumerate(records, start=1)]
+    turn = Turn()
+    for one in logged:
+        turn = evolve(turn, one)
+    return turn, logged
+
+
+CALLED = Reply((ToolCall("c1", "depth", "{}"),), StopReason.TOOL_CALLS, Usage(2_000, 10), "m")
+STEP: tuple[AnyRecord, ...] = (
+    InputAdmitted((Text("how deep?"),)),
+    TurnStarted(1),
+    AttemptStarted(1, 1, "m"),
+    ReplyRecorded(1, 1, CALLED, cost_usd=0.5),
+    ToolStarted(1, "c1", "depth"),
+    ToolSettled(1, ToolResult("c1", (Text(REPEATED),)), 2, ("folded",)),
+    AttemptStarted(1, 2, "m"),
+)
+
+
+def test_a_session_adds_up_the_savings_of_its_answers_and_knows_its_cache() -> None:
+    reply, own = Reply((Text("deep"),), StopReason.END, Usage(2_500, 5, 1_000), "m"), OwnRequest(9_000, 0, 5, 2.0)
+    turn, _ = _folded(*STEP, ReplyRecorded(1, 2, reply, cost_usd=0.75, own_request=own))
+    assert turn.saved == Saved(1, 0, 6_500, -1_000, 0, 1.25)
+    assert turn.cache == PromptCache(2_500, 9_000, 0.5, 80.0, turn.view_changes)
+    # A provider that reports no usage tells nothing about its cache.
+    silent = msgspec.structs.replace(reply, usage=None)
+    before, _ = _folded(*STEP)
+    after, _ = _folded(*STEP, ReplyRecorded(1, 2, silent, cost_usd=0.75, own_request=own))
+    assert (after.cache, after.saved) == (before.cache, Saved(1, 0, 9_000, 0, 5, 1.25))
+
+
+def test_the_view_shows_folded_output_and_every_other_reader_the_original() -> None:
+    turn, logged = _folded(*STEP)
+    assert (turn.has_folded, turn.shows_changed, turn.hides_parts) == (True, True, False)
+    assert [part for message in messages_in_view(logged, turn) for part in message.parts][-1] == ToolResult(
+        "c1", (Text("folded"),)
+    )
+    assert conversation(logged)[-1].message.parts == (ToolResult("c1", (Text(REPEATED),)),)
+
+
+def test_output_may_be_masked_between_two_attempts_without_a_full_window() -> None:
+    turn, _ = _folded(*STEP[:-1], OutputMasked(1, 7, 0.5))
+    assert (turn.masked_before, turn.in_flight) == (7, InFlight.READY)
