@@ -8,7 +8,7 @@ import pytest
 from holdfast.gateway.http.keys import KeyFile, Role
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.types.accounts import KeyLimits, UsageLimits, UsageTotals
+from holdfast.types.accounts import KeyLimits, Saved, UsageLimits, UsageTotals
 from holdfast.types.records import UsageRecorded
 from tests.cli.programs import holdfast
 
@@ -115,3 +115,25 @@ async def test_usage_is_printed_by_day_key_and_model(store: Path) -> None:
 def test_a_store_without_usage_says_so(store: Path) -> None:
     out("chat", "--store", store, "hello")
     assert out("usage", "--store", store) == "No usage is recorded; a gateway records that of its requests.\n"
+
+
+async def test_usage_without_the_changes_of_the_proxy_is_printed_with_losses(store: Path) -> None:
+    logs = SqliteStore(store, clock=SystemClock())
+    saved = Saved(3, 2, -1_000, 500, -20, -0.75, 0.5)
+    await logs.admit(
+        "holdfast:usage:bob", UsageRecorded("deep", UsageTotals(3, 0, 3, 5_000, 100, 90, 2.0, saved=saved))
+    )
+    await logs.admit("holdfast:usage:eve", UsageRecorded("free", UsageTotals(1, 0, 1, 50, unpriced=1, saved=Saved(1))))
+    await logs.close()
+    shown = out("usage", "--store", store).splitlines()
+    place = shown.index("without the changes of the proxy, estimated:")
+    rows = [line.split()[1:] for line in shown[place + 1 : -1]]
+    assert rows == [
+        ["key", "model", "changed", "rejected", "input", "cached", "output", "US", "dollars", "saved"],
+        ["bob", "deep", "3", "2", "4,000", "600", "70", "1.2500", "-$0.7500"],
+        ["eve", "free", "1", "0", "50", "0", "0", "-", "-"],
+    ]
+    assert shown[-1] == (
+        "saved: -$0.7500; $0.5000 of the cost paid for summaries and for 2 answers to requests that the provider would "
+        "have rejected"
+    )

@@ -128,7 +128,10 @@ async def test_usage_is_shown_to_its_key_and_all_of_it_to_the_operator(tmp_path:
         counters = [await of(running, key).get("/metrics") for key in (boss, bob)]
     day = time.strftime("%Y-%m-%d", time.gmtime())
     row = {"requests": 1, "calls": 1, "input_tokens": 900, "output_tokens": 100, "usd": 0.001}
-    assert own.body["rows"] == [{"key": "alice", "period": day, "model": "deep", "totals": row}]
+    same = {"input_tokens": 900, "cached_input_tokens": 0, "output_tokens": 100, "usd": 0.001, "refused": 0}
+    assert own.body["rows"] == [
+        {"key": "alice", "period": day, "model": "deep", "totals": row, "without_changes": same}
+    ]
     assert foreign.status == 403
     assert [one["key"] for one in everybody.body["rows"]] == ["alice", "bob"]
     assert [one["key"] for one in named.body["rows"]] == ["bob"]

@@ -121,6 +121,35 @@ async def test_keys_in_the_database_hold_on_every_node_and_follow_a_change_withi
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_budget_stops_one_key_and_no_other_on_every_node_and_after_a_restart(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    poor = await run_keys(postgres_url, "add", "poor", "--tokens-day", "1")
+    rich = await run_keys(postgres_url, "add", "rich")
+    async with a_node(postgres_url, tmp_path) as (program, one):
+        async with a_node(postgres_url, tmp_path) as (_, two):
+            first = await said(one, poor)
+            async with asyncio.timeout(HANGS_SECONDS):
+                # The other node knows within a second.
+                while (there := await said(two, poor)) != 429:  # noqa: ASYNC110 - another process changes it
+                    await asyncio.sleep(0.05)
+            here = await said(one, poor)
+            others = [await said(node, rich) for node in (one, two)]
+        program.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(program.communicate, timeout=HANGS_SECONDS)
+    async with a_node(postgres_url, tmp_path) as (_, again):
+        after = [await said(again, key) for key in (poor, rich)]
+
+    assert (first, here, there) == (200, 429, 429)
+    assert (others, after) == ([200, 200], [429, 200])
+
+
+async def said(node: GatewayClient, key: str) -> int:
+    """Send a message with a key, and return the status of its answer."""
+    headers = {"authorization": f"Bearer {key}"}
+    return (await node.ask("POST", f"{KEY}/messages", {"text": "hello"}, headers=headers)).status
+
+
 async def run_keys(url: str, *arguments: str) -> str:
     told = await asyncio.to_thread(run_program, "keys", "--store", url, *arguments)
     assert told.returncode == 0, told.stderr

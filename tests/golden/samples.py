@@ -1,6 +1,6 @@
 """One record of every type with every field set, and one with nothing set but the required fields."""
 
-from holdfast.types.accounts import UsageRow, UsageTotals
+from holdfast.types.accounts import OwnRequest, Saved, UsageRow, UsageTotals
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung, Unit
 from holdfast.types.limits import Budgets, Calibration, Claim, Evidence, Learned, Observation, Support
 from holdfast.types.messages import (
@@ -83,7 +83,8 @@ from tests.golden.blobs import NOTES_REF, PICTURE_REF
 # Every kind of text that JSON may spell in more than one way.
 _WORDS = 'Depth "20 m" \\ tab\there\nÄnderung 深さ 🚢 </b> \u2028 \x7f \x00'
 
-_TOTALS = UsageTotals(5, 1, 4, 1_200, 340, 800, 0.25, 2)
+_TOTALS = UsageTotals(5, 1, 4, 1_200, 340, 800, 0.25, 2, Saved(3, 1, -1_200, 340, -8, -0.25, 0.125))
+_OWN = OwnRequest(2_400, 900, 800, 0.0125, is_refused=True, is_added=True)
 _USAGE = Usage(1_200, 340, 800, 90, 256)
 _TEXT = Text(_WORDS)
 _LARGE = LargeText(NOTES_REF, "Sounding 01", "soundings.txt")
@@ -220,12 +221,22 @@ _ASKED: tuple[AnyRecord, ...] = (
 _DONE: tuple[AnyRecord, ...] = (
     TurnStarted(4),
     AttemptStarted(4, 2, "test:deep", 1_500, 2_048, _BUDGETS, 1_400),
-    ReplyRecorded(4, 2, _REPLY, 13, 0.00625, tokens_suspected=900, own_calls=("call-1",), said_before="I look."),
+    ReplyRecorded(
+        4,
+        2,
+        _REPLY,
+        13,
+        0.00625,
+        tokens_suspected=900,
+        own_calls=("call-1",),
+        said_before="I look.",
+        own_request=_OWN,
+    ),
     AttemptFailed(4, 2, _REFUSAL, _FAULT, _USAGE, 0.00125, is_relayed=True),
     AttemptAbandoned(4, 2, Abandonment.STORE_FULL),
     ToolStarted(4, "call-1", "sound", is_idempotent=True, reply=6),
     ToolInterrupted(4, "call-1"),
-    ToolSettled(4, _RESULT, 14),
+    ToolSettled(4, _RESULT, 14, (_WORDS, "[the next line occurs 40 times in a row]")),
     TurnEnded(4, Outcome.FAILED, "rate_limit", "Wait a minute, then send it again.", 0.0075),
 )
 # Views.
@@ -253,7 +264,7 @@ _CHANGED: tuple[AnyRecord, ...] = (
     EffortChanged(4, Effort.LOW),
     ParameterDropped(4, "max_tokens", "not supported with this model"),
     OutputClamped(4, 1_024),
-    OutputMasked(4, 9),
+    OutputMasked(4, 9, 2.25),
     OutputRefused(4, "Not a place."),
     ApprovalRequested(4, "call-1", "sound", '{"place": 1}'),
     PartReplaced(4, 1, 2, _TEXT, "media_overflow"),
@@ -305,6 +316,7 @@ MINIMAL: tuple[AnyRecord, ...] = (
     ClientCompacted(),
     ClientResumed("", 0),
     UsageRecorded("", UsageTotals()),
+    UsageRecorded("", UsageTotals(saved=Saved(1))),
     UsageTotalled(0, ()),
     CompactionUndone(2),
     TurnStarted(1),
@@ -312,6 +324,7 @@ MINIMAL: tuple[AnyRecord, ...] = (
     AttemptStarted(1, 1, "m", budgets=Budgets(1)),
     ReplyRecorded(1, 1, Reply((), StopReason.END, None, "m")),
     ReplyRecorded(1, 1, Reply((Reasoning(""),), StopReason.END, Usage(), "m")),
+    ReplyRecorded(1, 1, Reply((), StopReason.END, None, "m"), own_request=OwnRequest()),
     AttemptFailed(1, 1, Refusal("d", Phase.CONNECT), Fault(FaultKind.AUTH, Confidence.GUESS)),
     AttemptAbandoned(1, 1, Abandonment.INTERRUPTED),
     ToolStarted(1, "c", "t"),

@@ -1,13 +1,16 @@
 """Declared prices and their overrides."""
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from holdfast.cli.commands.models import models
 from holdfast.core.limits.prices import NO_PRICES, Prices
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
-from holdfast.models.limits import PRICED, declared_prices, load_overrides
+from holdfast.models.limits import PRICE_SOURCES, PRICED, declared_prices, load_overrides
 
 FILE = """
 [models."openai:*"]
@@ -71,3 +74,83 @@ def test_a_price_that_cannot_be_one_is_named(tmp_path: Path, price: str) -> None
 
     with pytest.raises(UsageError, match="input_usd must be dollars per million tokens"):
         load_overrides(path)
+
+
+LIST = """{
+  "sample_spec": {"input_cost_per_token": "US dollars", "litellm_provider": "one of ..."},
+  "gpt-5": {"litellm_provider": "openai", "input_cost_per_token": 9e-06, "output_cost_per_token": 9.9e-05,
+            "cache_read_input_token_cost": 9e-07, "mode": "chat"},
+  "gemini/gemini-9-pro": {"litellm_provider": "gemini", "input_cost_per_token": 2e-06, "output_cost_per_token": 1.2e-05,
+                          "cache_creation_input_token_cost": 2.5e-06},
+  "dall-e-9": {"litellm_provider": "openai"},
+  "bedrock/gpt-5": {"litellm_provider": "bedrock", "input_cost_per_token": 7e-06, "output_cost_per_token": 7e-05}
+}"""
+
+
+def with_list(folder: Path, text: str = LIST, named: str = '"prices.json"') -> Path:
+    (folder / "prices.json").write_text(text)
+    return a_file(folder, f'price_list = {named}\n[models."openai:gpt-5"]\noutput_usd = 5\n')
+
+
+def test_a_price_list_replaces_the_table_and_the_file_wins_over_both(tmp_path: Path) -> None:
+    overrides = load_overrides(with_list(tmp_path))
+
+    assert overrides.price_list == {
+        "openai:gpt-5": Prices(9.0, 0.9, 99.0),
+        "gemini:gemini-9-pro": Prices(2.0, None, 12.0, 2.5),
+    }
+    assert open_model("responses:gpt-5-2025-08-07", environ=KEYS, overrides=overrides).prices == Prices(9.0, 0.9, 99.0)
+    assert open_model("openai:gpt-5", environ=KEYS, overrides=overrides).prices == Prices(9.0, 0.9, 5)
+    assert open_model("openai:gpt-4o", environ=KEYS, overrides=overrides).prices == Prices(2.5, 1.25, 10.0)
+
+
+def test_every_price_says_where_it_is_stated(tmp_path: Path) -> None:
+    path = with_list(tmp_path)
+    overrides = load_overrides(path)
+    listed = str(tmp_path / "prices.json")
+
+    assert overrides.effective_prices("openai:gpt-5") == (Prices(9.0, 0.9, 5), f"{listed}; {path}")
+    assert overrides.listed_prices("gemini:gemini-9-pro") == (Prices(2.0, None, 12.0, 2.5), listed)
+    assert overrides.effective_prices("anthropic:claude-opus-5-5") == (
+        Prices(4.0, 0.2, 20.0, 5.0),
+        "https://platform.claude.com/docs/en/about-claude/pricing, 2026-11-18",
+    )
+    assert overrides.effective_prices("openai:unheard-of") == (NO_PRICES, "")
+    assert {"openai:gpt-5", "gemini:gemini-9-pro", "openai:gpt-5.6-terra"} <= set(overrides.priced_models)
+    assert set(PRICE_SOURCES) == {name.partition(":")[0] for name in PRICED}
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "sentence"),
+    [
+        ("[]", '"prices.json"', "is not a price list"),
+        (LIST, '"other.json"', "cannot be read"),
+        (LIST, "3", "price_list must be the path of a file"),
+        (LIST, '" "', "price_list must be the path of a file"),
+    ],
+)
+def test_a_price_list_that_cannot_be_read_is_named(tmp_path: Path, text: str, named: str, sentence: str) -> None:
+    path = with_list(tmp_path, text, named)
+
+    with pytest.raises(UsageError, match=sentence):
+        load_overrides(path)
+
+
+def test_a_model_is_printed_with_the_places_that_state_its_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = with_list(tmp_path)
+    monkeypatch.setenv("HOLDFAST_MODELS", str(path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    one = CliRunner().invoke(models, ["gpt-5"]).output.splitlines()
+    everything = CliRunner().invoke(models, []).output
+    rows = [json.loads(line) for line in CliRunner().invoke(models, ["gemini-9", "--json"]).output.splitlines()]
+
+    listed = tmp_path / "prices.json"
+    assert f"openai:gpt-5: $ in, $ cached from {listed}" in one
+    assert f"openai:gpt-5: $ out from {path}" in one
+    assert (
+        "openai:gpt-5.5: $ in, $ cached, $ out from https://developers.openai.com/api/docs/pricing, 2026-11-18" in one
+    )
+    assert " from " not in everything
+    assert [row["prices"]["input_usd"] for row in rows] == [{"value": 2.0, "from": "list", "stated_in": str(listed)}]

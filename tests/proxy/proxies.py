@@ -24,7 +24,7 @@ from holdfast.gateway.uploads import Uploads
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
 from holdfast.models.fake.server import serve_simulation
-from holdfast.models.limits import NO_OVERRIDES
+from holdfast.models.limits import NO_OVERRIDES, Overrides
 from holdfast.ports import Store
 from holdfast.runtime.clock import SystemClock
 from holdfast.runtime.engine.context import Engine
@@ -79,6 +79,8 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
     upstream_url: str = "",
     sdk_key: str = "sk-the-clients-own-key",
     allowed_paths: Sequence[str] = (),
+    savings: str = "off",
+    overrides: Overrides = NO_OVERRIDES,
 ) -> AsyncGenerator[DropInRunning, None]:
     """Run everything in this process over memory."""
     simulation = simulation or Simulation()
@@ -100,8 +102,10 @@ async def a_dropin(  # noqa: PLR0913 - a test names the one or two parts that it
             open_upstream("gemini", upstream_url, "THE_KEY", tuple(fallbacks), environ),
         ]
         allowed = tuple(allowed_paths)
-        upstreams = {one.family: replace(one, allowed_paths=allowed) for one in opened if one is not None}
-        dropin = ProxyApp(engine, upstreams, bounds=limits, overrides=NO_OVERRIDES, owner="dropin test")
+        upstreams = {
+            one.family: replace(one, allowed_paths=allowed, savings=savings) for one in opened if one is not None
+        }
+        dropin = ProxyApp(engine, upstreams, bounds=limits, overrides=overrides, owner="dropin test")
         stack.push_async_callback(dropin.close)
         key_file = KeyFile(keys) if keys is not None else None
         state = AppState(hold, limits, ("sim",), key_file, Streams(limits), uploads)

@@ -99,6 +99,7 @@ BENCHES: dict[str, tuple[str, str, str]] = {
     "digest": ("holdfast.lab.benches.digest", "digest", "Time to build a digest with its ledger."),
     "memory": ("holdfast.lab.benches.memory", "memory", "Share of facts known after many compactions."),
     "masking": ("holdfast.lab.benches.masking", "masking", "Tokens saved by masking old tool output."),
+    "savings": ("holdfast.lab.bench_savings", "savings", "Cost of raw, folded, masked and summarised sessions."),
     "prefix": ("holdfast.lab.benches.view", "prefix", "Share of requests that keep the prompt-cache prefix."),
     "view": ("holdfast.lab.benches.view", "view", "Time to build the view of a full window."),
     "recall": ("holdfast.lab.benches.recall", "recall", "Recall of the search."),

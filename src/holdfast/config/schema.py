@@ -97,6 +97,9 @@ class UpstreamSettings(msgspec.Struct, frozen=True):
     # Further paths forwarded with the gateway's own provider key, for every gateway key: "POST /v1/embeddings",
     # "/v1/files/*". Without it: model calls, token counts and the list of models.
     allow_paths: tuple[str, ...] = ()
+    # "safe": fold repeated lines of tool output without loss, and mask old output that the tool `recall` reads, where
+    # that pays within a few requests. "off": send requests as they come while they fit.
+    savings: Literal["off", "safe"] = "off"
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -29,13 +29,14 @@ from holdfast.core.limits.accounts import (
     plus,
     totals_due,
 )
-from holdfast.core.limits.bounds import RESERVED_KEYS
+from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
+from holdfast.core.limits.savings import saved_by_reply, saved_by_summary
 from holdfast.errors import HoldfastError
 from holdfast.gateway.http.auth import tenant_of
 from holdfast.gateway.http.problems import ForbiddenError, OverLimitError
 from holdfast.ports import Clock, Log
 from holdfast.runtime.engine.log import pages
-from holdfast.types.accounts import KeyLimits, UsageTotals
+from holdfast.types.accounts import NOTHING_SAVED, KeyLimits, UsageTotals
 from holdfast.types.records import (
     AttemptFailed,
     AttemptStarted,
@@ -151,10 +152,12 @@ class Accounts:
         """Add the usage of a record that this process wrote to the account of its tenant."""
         record = logged.record
         if isinstance(record, AttemptStarted):
-            if len(self._attempts) < _ATTEMPTS_MAX:
+            # An attempt of a history that a client brought along has no size, and is no call of ours.
+            is_call = record.tokens_estimated > 0 or record.budgets is not None
+            if is_call and len(self._attempts) < _ATTEMPTS_MAX:
                 self._attempts[session] = record.model
             return
-        used = _usage_of(record, self._attempts.get(session, ""))
+        used = _usage_of(record, self._attempts.get(session, ""), is_proxied=is_proxy_session(session))
         if used is None:
             return
         if isinstance(record, ReplyRecorded | AttemptFailed):
@@ -262,19 +265,19 @@ class Accounts:
             await self._store.admit(key, due)
 
 
-def _usage_of(record: object, model: str) -> tuple[str, UsageTotals] | None:
+def _usage_of(record: object, model: str, *, is_proxied: bool) -> tuple[str, UsageTotals] | None:
     """Return the model and the totals of a record about a model call; None for other records."""
     match record:
-        case ReplyRecorded(reply=reply, cost_usd=usd) if model or reply.usage is not None:
+        case ReplyRecorded(reply=reply, cost_usd=usd, own_request=own) if model or reply.usage is not None:
             # A reply without attempt and usage is of a history that a client brought along.
-            return model or reply.model, call_totals(reply.usage, usd)
+            return model or reply.model, call_totals(reply.usage, usd, saved_by_reply(reply.usage, usd, own))
         case AttemptFailed(usage=usage, cost_usd=usd) if usage is not None:
             return model, call_totals(usage, usd)
         case (
             PieceSummarised(model=name, usage=usage, cost_usd=usd)
             | SummaryRefused(model=name, usage=usage, cost_usd=usd)
         ) if usage is not None:
-            return name, call_totals(usage, usd)
+            return name, call_totals(usage, usd, saved_by_summary(usage, usd) if is_proxied else NOTHING_SAVED)
         case _:
             return None
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from holdfast.core.limits.prices import NO_PRICES
 from holdfast.errors import MissingKeyError, UnknownModelError
 from holdfast.models import anthropic, gemini, openai_chat, openai_responses
 from holdfast.models.dialects import DIALECTS, Dialect
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.limits import FAMILIES, NO_OVERRIDES, Overrides, declared_limits, declared_prices, open_limits
+from holdfast.models.limits import FAMILIES, NO_OVERRIDES, Overrides, declared_limits, open_limits
 from holdfast.models.reference import Model, checked_key
 from holdfast.models.transport import SocketTransport, parse_endpoint
 from holdfast.types.limits import Limits
@@ -67,7 +66,7 @@ def open_model(
     is_official = endpoint.place == official.place
     # A compatible server may reuse a provider's model name for its own model; names of open-weight models are reliable.
     declared = declared_limits(reference) if is_official else open_limits(name)
-    prices = overrides.priced(reference, declared_prices(reference) if is_official else NO_PRICES)
+    prices = overrides.prices(reference, is_official=is_official)
     card = ModelCard(given.name, name, endpoint.place, overrides.applied(reference, declared), is_official, prices)
     if (key := given.key(environ)) is None:
         key = _key(dialect, environ, reference, is_needed=is_official)

@@ -159,14 +159,24 @@ def open_limits(name: str) -> Limits:
     return next((limits for pattern, limits in _OPEN if pattern.search(name.lower())), Limits())
 
 
-def _anthropic_prices(input_usd: float, output_usd: float) -> Prices:
-    # A cache read costs a tenth of the input price, a five-minute cache write 1.25 times as much.
-    return Prices(input_usd, round(input_usd / 10, 6), output_usd, round(input_usd * 1.25, 6))
+def _anthropic_prices(input_usd: float, output_usd: float, read_usd: float | None = None) -> Prices:
+    # A cache read costs a tenth of the input price on most models, a five-minute cache write 1.25 times as much.
+    read = round(input_usd / 10, 6) if read_usd is None else read_usd
+    return Prices(input_usd, read, output_usd, round(input_usd * 1.25, 6))
 
 
-# US dollars per million tokens: input, cached input, output.
-# https://platform.openai.com/docs/pricing, https://platform.claude.com/docs/en/about-claude/pricing and
-# https://ai.google.dev/gemini-api/docs/pricing, for prompts of standard length, without batching.
+# The pages that state the prices, and the day on which the rows were last compared with copies of them.
+PRICE_SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": "https://developers.openai.com/api/docs/pricing, 2026-11-18",
+        "anthropic": "https://platform.claude.com/docs/en/about-claude/pricing, 2026-11-18",
+        "gemini": "https://ai.google.dev/gemini-api/docs/pricing, 2026-11-18",
+    }
+)
+
+# US dollars per million tokens: input, cached input, output, cache writes. For prompts of standard length, without
+# batching. Left out are models with a price by prompt length that agents often exceed (claude-haiku-5-5 from 100,000
+# tokens on), and those for which copies of a page differ (gpt-6 other than astra).
 PRICED: Mapping[str, Prices] = MappingProxyType(
     {
         "openai:gpt-3.5-turbo": Prices(0.50, None, 1.50),
@@ -184,6 +194,18 @@ PRICED: Mapping[str, Prices] = MappingProxyType(
         "openai:gpt-5-pro": Prices(15.00, None, 120.00),
         "openai:gpt-5.1": Prices(1.25, 0.125, 10.00),
         "openai:gpt-5.2": Prices(1.75, 0.175, 14.00),
+        "openai:gpt-5.3-codex": Prices(1.75, 0.175, 14.00),
+        "openai:gpt-5.4": Prices(2.50, 0.25, 15.00),
+        "openai:gpt-5.4-mini": Prices(0.75, 0.075, 4.50),
+        "openai:gpt-5.4-nano": Prices(0.20, 0.02, 1.25),
+        "openai:gpt-5.4-pro": Prices(30.00, None, 180.00),
+        "openai:gpt-5.5": Prices(5.00, 0.50, 30.00),
+        "openai:gpt-5.5-pro": Prices(30.00, None, 180.00),
+        # The price of sol is an offer that holds until 2026-11-21 at least.
+        "openai:gpt-5.6-sol": Prices(4.00, 0.40, 20.00, 5.00),
+        "openai:gpt-5.6-terra": Prices(2.00, 0.20, 12.00, 2.50),
+        "openai:gpt-5.6-luna": Prices(0.20, 0.02, 1.20, 0.25),
+        "openai:gpt-6-astra": Prices(10.00, 1.00, 50.00),
         "openai:codex-mini-latest": Prices(1.50, 0.375, 6.00),
         "openai:o1": Prices(15.00, 7.50, 60.00),
         "openai:o1-mini": Prices(1.10, 0.55, 4.40),
@@ -201,15 +223,26 @@ PRICED: Mapping[str, Prices] = MappingProxyType(
         "anthropic:claude-opus-4-5": _anthropic_prices(5.00, 25.00),
         "anthropic:claude-opus-4-6": _anthropic_prices(5.00, 25.00),
         "anthropic:claude-opus-4-7": _anthropic_prices(5.00, 25.00),
+        "anthropic:claude-opus-4-8": _anthropic_prices(5.00, 25.00),
+        "anthropic:claude-opus-5": _anthropic_prices(5.00, 25.00),
+        "anthropic:claude-opus-5-5": _anthropic_prices(4.00, 20.00, 0.20),
         "anthropic:claude-sonnet-4": _anthropic_prices(3.00, 15.00),
         "anthropic:claude-sonnet-4-0": _anthropic_prices(3.00, 15.00),
         "anthropic:claude-sonnet-4-5": _anthropic_prices(3.00, 15.00),
         "anthropic:claude-sonnet-4-6": _anthropic_prices(3.00, 15.00),
+        "anthropic:claude-sonnet-5": _anthropic_prices(2.00, 10.00),
+        "anthropic:claude-sonnet-5-5": _anthropic_prices(2.00, 10.00, 0.10),
         "anthropic:claude-haiku-4-5": _anthropic_prices(1.00, 5.00),
+        "anthropic:claude-fable-5": _anthropic_prices(10.00, 50.00),
+        "anthropic:claude-fable-5-1": _anthropic_prices(10.00, 50.00, 0.25),
         "gemini:gemini-2.0-flash": Prices(0.10, 0.025, 0.40),
         "gemini:gemini-2.5-pro": Prices(1.25, 0.125, 10.00),
         "gemini:gemini-2.5-flash": Prices(0.30, 0.03, 2.50),
         "gemini:gemini-2.5-flash-lite": Prices(0.10, 0.01, 0.40),
+        "gemini:gemini-3-flash": Prices(0.50, 0.05, 3.00),
+        "gemini:gemini-3.1-pro": Prices(2.00, 0.20, 12.00),
+        "gemini:gemini-3.1-flash-lite": Prices(0.25, 0.025, 1.50),
+        "gemini:gemini-3.5-flash": Prices(1.50, 0.15, 9.00),
     }
 )
 
@@ -220,12 +253,16 @@ _SAME = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest|preview|001|002)")
 
 def declared_prices(reference: str) -> Prices:
     """Return the list prices of a provider's model; `NO_PRICES` for an unknown one."""
+    return _listed(reference, PRICED) or NO_PRICES
+
+
+def _listed(reference: str, table: Mapping[str, Prices]) -> Prices | None:
     prefix, _, name = reference.partition(":")
     full = f"{_SAME_MODELS.get(prefix, prefix)}:{name}"
-    for listed, prices in PRICED.items():
-        if full == listed or (full.startswith(listed) and _SAME.fullmatch(full.removeprefix(listed))):
-            return prices
-    return NO_PRICES
+    if full in table:
+        return table[full]
+    same = (one for one in table if full.startswith(one) and _SAME.fullmatch(full.removeprefix(one)))
+    return next((table[one] for one in same), None)
 
 
 # A larger file is the wrong file.
@@ -243,6 +280,9 @@ class Overrides(msgspec.Struct, frozen=True):
     by_name: Mapping[str, Limits] = {}
     source: str = ""
     prices_by_name: Mapping[str, Prices] = {}
+    # Prices of a price list, and the path of its file: they replace the declared ones.
+    price_list: Mapping[str, Prices] = {}
+    price_list_source: str = ""
 
     def applied(self, reference: str, declared: Limits) -> Limits:
         """Return declared limits with the file's overrides applied."""
@@ -252,9 +292,31 @@ class Overrides(msgspec.Struct, frozen=True):
         """Return the limits that the file sets for a model, by field name."""
         return _merged(reference, self.by_name)
 
-    def priced(self, reference: str, declared: Prices) -> Prices:
-        """Return declared prices with the file's overrides applied."""
-        return replace(declared, **self.overridden_prices(reference))
+    def prices(self, reference: str, *, is_official: bool) -> Prices:
+        """Return the prices of a model: the file's, else those of the list. Lists hold for official endpoints only."""
+        listed = self.listed_prices(reference)[0] if is_official else NO_PRICES
+        return replace(listed, **self.overridden_prices(reference))
+
+    @property
+    def priced_models(self) -> list[str]:
+        """The models with a list price, and those that the file names with a price."""
+        own = (name for name, prices in self.prices_by_name.items() if prices != NO_PRICES)
+        return sorted({*PRICED, *self.price_list, *own})
+
+    def effective_prices(self, reference: str) -> tuple[Prices, str]:
+        """Return the prices of a model at its provider, and all places that state them."""
+        listed, stated_in = self.listed_prices(reference)
+        overridden = self.overridden_prices(reference)
+        places = [stated_in if listed != NO_PRICES else "", self.source if overridden else ""]
+        return replace(listed, **overridden), "; ".join(filter(None, places))
+
+    def listed_prices(self, reference: str) -> tuple[Prices, str]:
+        """Return the list prices of a model and their source: the price list, else the table of this version."""
+        found = _listed(reference, self.price_list)
+        if found is not None:
+            return found, self.price_list_source
+        prefix = reference.partition(":")[0]
+        return declared_prices(reference), PRICE_SOURCES.get(_SAME_MODELS.get(prefix, prefix), "")
 
     def overridden_prices(self, reference: str) -> dict[str, float]:
         """Return the prices that the file sets for a model, by field name."""
@@ -277,8 +339,9 @@ def load_overrides(path: Path) -> Overrides:
     """Load an overrides file. Raises `UsageError` with the file, the mistake and the likely correction."""
     document = _parse(path)
     for key in document:
-        if key != "models":
+        if key not in {"models", "price_list"}:
             raise UsageError(f'{path}: unknown top-level key {key!r}; write [models."PROVIDER:NAME"]')
+    listed = _price_list_path(path, document.get("price_list"))
     tables = document.get("models", {})
     if not isinstance(tables, dict):
         raise UsageError(f'{path}: models must be a table; write [models."PROVIDER:NAME"]')
@@ -286,7 +349,66 @@ def load_overrides(path: Path) -> Overrides:
         _check(path, name, table)
     limits = {name: Limits(**{key: table[key] for key in table if key in _LIMITS}) for name, table in tables.items()}
     prices = {name: Prices(**{key: table[key] for key in table if key in _PRICES}) for name, table in tables.items()}
-    return Overrides(limits, str(path), prices)
+    if listed is None:
+        return Overrides(limits, str(path), prices)
+    return Overrides(limits, str(path), prices, load_price_list(listed), str(listed))
+
+
+def _price_list_path(path: Path, named: object) -> Path | None:
+    if named is None:
+        return None
+    if not isinstance(named, str) or not named.strip():
+        raise UsageError(f"{path}: price_list must be the path of a file, such as 'prices.json'")
+    return path.parent / Path(named).expanduser()
+
+
+class _ListedModel(msgspec.Struct):
+    """A model in LiteLLM's price list, in US dollars per token. Other fields are ignored."""
+
+    litellm_provider: str = ""
+    input_cost_per_token: float | None = None
+    cache_read_input_token_cost: float | None = None
+    output_cost_per_token: float | None = None
+    cache_creation_input_token_cost: float | None = None
+
+
+_LIST_BYTES_MAX = 16 * 2**20
+_LIST_PROVIDERS = frozenset({"openai", "anthropic", "gemini"})
+
+
+def load_price_list(path: Path) -> dict[str, Prices]:
+    """Load a price list: LiteLLM's `model_prices_and_context_window.json`, or a file in its form."""
+    try:
+        content = path.read_bytes() if path.stat().st_size <= _LIST_BYTES_MAX else b""
+        listed = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); check price_list in the models file") from error
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path}: is not a price list ({error})") from error
+    found = {name: _listed_model(row) for name, row in listed.items()}
+    return {
+        f"{row.litellm_provider}:{name.rpartition('/')[2]}": _per_million(row)
+        for name, row in found.items()
+        if row is not None and row.litellm_provider in _LIST_PROVIDERS and row.input_cost_per_token is not None
+    }
+
+
+def _listed_model(row: msgspec.Raw) -> _ListedModel | None:
+    try:
+        return msgspec.json.decode(row, type=_ListedModel)
+    except msgspec.MsgspecError:
+        # A row about the list itself.
+        return None
+
+
+def _per_million(row: _ListedModel) -> Prices:
+    fields = (
+        row.input_cost_per_token,
+        row.cache_read_input_token_cost,
+        row.output_cost_per_token,
+        row.cache_creation_input_token_cost,
+    )
+    return Prices(*(None if usd is None else round(usd * 1_000_000, 6) for usd in fields))
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Records of a client's conversation: its messages and answers as the turns of a log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -10,7 +10,7 @@ from holdfast.rescue.importing import TurnRecords
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole
 from holdfast.types.limits import Budgets
 from holdfast.types.messages import Media, Message, Reply, ToolCall, ToolResult
-from holdfast.types.records import AttemptStarted, LeasedRecord, ReplyRecorded
+from holdfast.types.records import AttemptStarted, LeasedRecord, ReplyRecorded, ToolSettled
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -38,9 +38,10 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class RecordBuilder:
-    """Builds records for a log with this state, which has nothing in flight."""
+    """Builds records for a log with this state, with nothing in flight. `folds` has tool output folded, by call."""
 
-    def __init__(self, turn: Turn, model: str) -> None:
+    def __init__(self, turn: Turn, model: str, folds: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        self._folds = folds or {}
         self._records = TurnRecords(turn.seq, model, turn=turn.number, attempt=turn.attempts)
         # Tool calls of the client without a result, by id.
         self._open_calls = {call.call.call_id: call.call for call in turn.calls_asked if not call.is_own}
@@ -85,9 +86,10 @@ class RecordBuilder:
             # Orphaned results: the client did not send their calls, and a result needs one to be shown.
             calls = tuple(ToolCall(call_id, NO_CALL, "{}") for call_id in unknown)
             yield from self.reply(self._records.said((*self._open_calls.values(), *calls)), None, is_over=False)
-        yield from self._records.results(
-            [(self._open_calls.pop(call_id), result, message.seq) for call_id, result in results.items()]
-        )
+        finished = [(self._open_calls.pop(call_id), result, message.seq) for call_id, result in results.items()]
+        for record in self._records.results(finished):
+            folded = self._folds.get(record.result.call_id, ()) if isinstance(record, ToolSettled) else ()
+            yield msgspec.structs.replace(record, folded=folded) if folded else record
 
 
 def as_neutral(

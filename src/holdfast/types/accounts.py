@@ -31,6 +31,37 @@ class KeyLimits(UsageLimits, frozen=True, omit_defaults=True):
     per_model: dict[str, UsageLimits] = {}
 
 
+class OwnRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Estimated usage of a client's own request, in place of which the proxy sent a changed one."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    # US dollars; None: no price known.
+    usd: float | None = None
+    # The provider would have rejected it, so it has neither usage nor cost.
+    is_refused: bool = False
+    # The proxy sent a request of its own, such as after a recall; the client would have sent none.
+    is_added: bool = False
+
+
+class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Usage of clients' own requests less that of the requests sent instead. Negative: the changes cost more."""
+
+    # Requests that were sent changed, and those of them that would have been rejected unchanged.
+    changed: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    # Cost of requests that would have been rejected, and of summaries: the part of `usd` that bought an answer.
+    rescue_usd: float = 0.0
+
+
+NOTHING_SAVED = Saved()
+
+
 class UsageTotals(msgspec.Struct, frozen=True, omit_defaults=True):
     """Totals of requests and model calls."""
 
@@ -44,6 +75,8 @@ class UsageTotals(msgspec.Struct, frozen=True, omit_defaults=True):
     usd: float = 0.0
     # Calls whose price or usage is unknown; `usd` excludes them.
     unpriced: int = 0
+    # Usage without the proxy's changes is this in addition to the figures above.
+    saved: Saved = NOTHING_SAVED
 
 
 class UsageRow(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -218,6 +218,7 @@ def _app_state(
         watches=watches,
         faults=faults,
         inspection=_inspection(settings, client),
+        overrides=model_overrides(settings.models),
     )
 
 
@@ -318,7 +319,7 @@ def _upstreams(settings: "Settings") -> "dict[str, Upstream]":
         "gemini", upstream.gemini_base_url, upstream.gemini_key_variable, upstream.gemini_fallbacks, environ
     )
     opened = (one for one in (openai, anthropic, gemini) if one is not None)
-    return {one.family: replace(one, allowed_paths=upstream.allow_paths) for one in opened}
+    return {one.family: replace(one, allowed_paths=upstream.allow_paths, savings=upstream.savings) for one in opened}
 
 
 def _each(observers: Sequence[Callable[[str, Logged], None]]) -> Callable[[str, Logged], None]:

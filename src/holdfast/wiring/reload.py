@@ -82,6 +82,7 @@ class Reloader:
         await parts.proxy.reload(upstreams, overrides, settings.gateway_bounds)
         parts.gateway.origins = origins
         parts.gateway.state.reload(settings.model, settings.gateway_bounds, gateway.operator)
+        parts.gateway.state.overrides = overrides
         logging.getLogger("holdfast").setLevel(settings.observing.log.upper())
         self._settings = settings
         return result

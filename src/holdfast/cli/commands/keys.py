@@ -15,11 +15,14 @@ from holdfast.cli.configuration import config_option, read_settings
 from holdfast.cli.options import open_to_read, store_option
 from holdfast.cli.output import align_columns, json_option, sanitize
 from holdfast.config.schema import Settings
+from holdfast.core.limits.savings import own_totals, session_saved
 from holdfast.errors import UsageError
 from holdfast.gateway.accounts import account_names, read_account, usage_by_period
 from holdfast.gateway.http.key_table import KeyTable
 from holdfast.gateway.http.keys import GatewayKey, KeyFile, Role
-from holdfast.types.accounts import KeyLimits, UsageLimits, UsageTotals
+from holdfast.runtime.engine.log import open_log
+from holdfast.runtime.sessions.record_text import describe_spend
+from holdfast.types.accounts import NOTHING_SAVED, KeyLimits, UsageLimits, UsageTotals
 from holdfast.wiring import Place, has_key_table, keys_path, open_key_table
 
 _FILE = "holdfast.keys"
@@ -321,13 +324,27 @@ def remove(file: KeyFile | SharedKeys, name: str, *, as_json: bool) -> None:
 @click.option(
     "--periods", type=click.IntRange(1, 100), default=31, help="Newest days, and months of older usage. Default: 31."
 )
+@click.option("--session", "session", metavar="SESSION", help="Only this session of a client of the proxy.")
 @json_option
-def usage(store: Place | None, name: str | None, periods: int, *, as_json: bool) -> None:
-    """Show requests, tokens and cost of the gateway by day, key and model."""
+def usage(store: Place | None, name: str | None, periods: int, session: str | None, *, as_json: bool) -> None:
+    """Show requests, tokens and cost of the gateway by day, key and model.
+
+    Where requests of clients were sent changed, a second table shows them as they came: estimated by the sizes and the
+    cache reports, negative savings included. Summaries and recalls count as cost of the changes.
+    """
+    if session is not None:
+        asyncio.run(_session_usage(store, session, as_json=as_json))
+        return
     rows = asyncio.run(_usage(store, name, periods))
     if as_json:
         shown = [
-            {"period": period, "key": key, "model": model, **msgspec.structs.asdict(totals)}
+            {
+                "period": period,
+                "key": key,
+                "model": model,
+                **msgspec.structs.asdict(totals),
+                "without_changes": own_totals(totals, totals.saved),
+            }
             for period, key, model, totals in rows
         ]
         click.echo(msgspec.json.encode({"rows": shown}))
@@ -341,6 +358,56 @@ def usage(store: Place | None, name: str | None, periods: int, *, as_json: bool)
     total = sum(totals.usd for *_, totals in rows)
     unpriced = sum(totals.unpriced for *_, totals in rows)
     click.echo(f"total: ${total:,.4f}" + (f", and {unpriced:,} calls without a price" if unpriced else ""))
+    _print_savings([row for row in rows if row[3].saved != NOTHING_SAVED])
+
+
+def _print_savings(rows: list[tuple[str, str, str, UsageTotals]]) -> None:
+    if not rows:
+        return
+    click.echo("\nwithout the changes of the proxy, estimated:")
+    header = ("period", "key", "model", "changed", "rejected", "input", "cached", "output", "US dollars", "saved")
+    for line in align_columns([header, *(_own_row(*row) for row in rows)]):
+        click.echo(line.rstrip())
+    saved = [totals.saved for *_, totals in rows]
+    rescues = sum(one.rescue_usd for one in saved)
+    sentence = f"saved: {_money(sum(one.usd for one in saved))}"
+    if rescues:
+        refused = sum(one.refused for one in saved)
+        sentence += f"; {_money(rescues)} of the cost paid for summaries and for {refused:,} answers to requests that "
+        sentence += "the provider would have rejected"
+    click.echo(sentence)
+
+
+def _own_row(period: str, key: str, model: str, totals: UsageTotals) -> tuple[str, ...]:
+    own, saved = own_totals(totals, totals.saved), totals.saved
+    counts = (saved.changed, own.refused, own.input_tokens, own.cached_input_tokens, own.output_tokens)
+    is_priced = totals.calls > totals.unpriced
+    money = (f"{own.usd:,.4f}", _money(saved.usd)) if is_priced else ("-", "-")
+    return (period, key or "-", sanitize(model) or "-", *(f"{number:,}" for number in counts), *money)
+
+
+def _money(usd: float) -> str:
+    return f"{'-' if usd < 0 else ''}${abs(usd):,.4f}"
+
+
+async def _session_usage(store: Place | None, session: str, *, as_json: bool) -> None:
+    async with open_to_read(store) as logs:
+        if await logs.info(session) is None:
+            raise UsageError(f"there is no session {session!r}; `holdfast sessions` lists them")
+        turn = (await open_log(logs, session)).turn
+    saved = session_saved(turn.saved, turn.spent_on_notes)
+    own = own_totals(turn.spent, saved)
+    if as_json:
+        shown = {"session": session, "spent": turn.spent, "saved": saved, "without_changes": own}
+        click.echo(msgspec.json.encode(shown))
+        return
+    click.echo(f"with the changes of the proxy:    {describe_spend(turn.spent, turn.spent_on_notes)}")
+    click.echo(
+        f"without them, estimated:          {own.input_tokens:,} tokens read, {own.cached_input_tokens:,} of them "
+        f"cached, and {own.output_tokens:,} written, {_money(own.usd)}"
+    )
+    refused = f"; {saved.refused:,} of {saved.changed:,} changed requests would have been rejected"
+    click.echo(f"saved:                            {_money(saved.usd)}{refused if saved.refused else ''}")
 
 
 async def _usage(store: Place | None, name: str | None, periods: int) -> list[tuple[str, str, str, UsageTotals]]:

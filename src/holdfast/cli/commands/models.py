@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -25,7 +26,6 @@ from holdfast.models.limits import (
     PRICED,
     Overrides,
     declared_limits,
-    declared_prices,
     open_limits,
 )
 from holdfast.models.transport import parse_endpoint
@@ -57,14 +57,18 @@ class KnownLimit(msgspec.Struct, frozen=True, rename={"source": "from"}):
 
 
 class KnownPrice(msgspec.Struct, frozen=True, rename={"source": "from"}):
-    """US dollars per million tokens, and the source: declared or override."""
+    """US dollars per million tokens, and the source: declared, list or override; and the page or file that has it."""
 
     value: float
     source: str
+    stated_in: str = ""
 
 
 class KnownModel(msgspec.Struct, frozen=True):
-    """Limits and prices of a model. With `is_prefix` they hold for every name that begins so, such as dated ones."""
+    """Limits and prices of a model. With `is_prefix` its limits hold for every name that begins so.
+
+    Prices hold for this name and its dated forms only.
+    """
 
     model: str
     limits: dict[str, KnownLimit]
@@ -83,7 +87,8 @@ def models(words: tuple[str, ...], store: Place | None, *, as_json: bool) -> Non
     Learned limits are claims: each is shown with its evidence in words. `models forget NAME` drops what was learned
     about a model, in all processes; the next calls learn again.
 
-    Put your own numbers in the file named by HOLDFAST_MODELS, else in models.toml in your config folder.
+    With PART, each price is followed by the page or file that states it. Put your own numbers in the file named by
+    HOLDFAST_MODELS, else in models.toml in your config folder; `price_list = "FILE"` there replaces the list prices.
     """
     configure_logging()
     match words:
@@ -108,9 +113,18 @@ def _list(wanted: str | None, store: Place | None, *, as_json: bool) -> None:
         titles = ("model", *_TITLES.values(), *_PRICE_TITLES.values())
         for line in align_columns([titles, *(_cells(row) for row in known)]):
             click.echo(line)
-        for row in known:
-            for claim in row.claims:
-                click.echo(sanitize(f"{row.model} {claim.words}"))
+        for line in _notes(known, with_prices=wanted is not None):
+            click.echo(sanitize(line))
+
+
+def _notes(known: list[KnownModel], *, with_prices: bool) -> Iterator[str]:
+    """Yield the claims about models in words, and where their prices are stated."""
+    for row in known:
+        stated = dict.fromkeys(price.stated_in for price in row.prices.values()) if with_prices else {}
+        for place in stated:
+            fields = ", ".join(_PRICE_TITLES[name] for name, price in row.prices.items() if price.stated_in == place)
+            yield f"{row.model}: {fields} from {place}"
+        yield from (f"{row.model} {claim.words}" for claim in row.claims)
 
 
 async def _forget(store: Place | None, name: str, *, as_json: bool) -> None:
@@ -139,7 +153,11 @@ async def _learned(store: Place | None) -> dict[str, Learned]:
 
 def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]:
     rows = [
-        replace(_row(name, declared_limits(name), overrides.overridden_limits(name)), is_prefix=True)
+        replace(
+            _row(name, declared_limits(name), overrides.overridden_limits(name)),
+            prices=_prices(name, overrides),
+            is_prefix=True,
+        )
         for name in DECLARED
     ]
     rows += [replace(_row(name, Limits(window), {}), is_prefix=True) for name, _, window in OPEN_MODELS]
@@ -148,17 +166,18 @@ def _rows(overrides: Overrides, learned: dict[str, Learned]) -> list[KnownModel]
         replace(_row(name, Limits(), overrides.overridden_limits(name)), prices=_prices(name, overrides))
         for name in own
     ]
-    # Prices apply to exact names, not to prefixes.
-    rows += [KnownModel(name, {}, _prices(name, overrides)) for name in PRICED]
+    priced = sorted({*PRICED, *overrides.price_list} - {*DECLARED, *overrides.by_name})
+    rows += [KnownModel(name, {}, _prices(name, overrides)) for name in priced]
     rows += [_learned_row(issuer, model, overrides) for issuer, model in sorted(learned.items())]
     return rows
 
 
 def _prices(reference: str, overrides: Overrides, *, is_official: bool = True) -> dict[str, KnownPrice]:
-    declared = asdict(declared_prices(reference) if is_official else NO_PRICES)
-    known = {field: KnownPrice(usd, "declared") for field, usd in declared.items() if usd is not None}
+    listed, stated_in = overrides.listed_prices(reference) if is_official else (NO_PRICES, "")
+    kind = "list" if stated_in == overrides.price_list_source else "declared"
+    known = {field: KnownPrice(usd, kind, stated_in) for field, usd in asdict(listed).items() if usd is not None}
     overridden = overrides.overridden_prices(reference)
-    return known | {field: KnownPrice(usd, "override") for field, usd in overridden.items()}
+    return known | {field: KnownPrice(usd, "override", overrides.source) for field, usd in overridden.items()}
 
 
 def _row(name: str, declared: Limits, overridden: dict[str, int]) -> KnownModel:
@@ -201,7 +220,7 @@ def _cells(row: KnownModel) -> tuple[str, ...]:
 def _price_cell(price: KnownPrice | None) -> str:
     if price is None:
         return "-"
-    return f"{price.value:g}" if price.source == "declared" else f"{price.value:g} ({price.source})"
+    return f"{price.value:g}" if price.source != "override" else f"{price.value:g} ({price.source})"
 
 
 def _cell(limit: KnownLimit | None) -> str:

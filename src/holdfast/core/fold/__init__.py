@@ -277,9 +277,8 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
         case ToolInterrupted(call_id=call_id):
             call, running = _take(turn.calls_running, call_id, seq)
             return replace(turn, calls_running=running, calls_asked=(*turn.calls_asked, call))
-        case ToolSettled(result=result):
-            _, running = _take(turn.calls_running, result.call_id, seq)
-            return replace(turn, calls_running=running)
+        case ToolSettled():
+            return _settle(turn, seq, record)
         case OutputRefused() | ApprovalRequested():
             return _hold_up(turn, seq, record)
         case TurnEnded(turn=number, code=code):
@@ -287,6 +286,11 @@ def apply(turn: Turn, seq: int, record: StepRecord) -> Turn:
             return replace(_end_turn(turn, seq, number), is_choice_offered=is_offered)
         case _:
             return apply_climb(turn, seq, record)
+
+
+def _settle(turn: Turn, seq: int, record: ToolSettled) -> Turn:
+    _, running = _take(turn.calls_running, record.result.call_id, seq)
+    return replace(turn, calls_running=running, has_folded=turn.has_folded or bool(record.folded))
 
 
 def _hold_up(turn: Turn, seq: int, record: OutputRefused | ApprovalRequested) -> Turn:

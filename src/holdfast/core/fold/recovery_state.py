@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from holdfast.core.fold.session_state import QUIET_TURNS, IllegalStepError, Turn
 from holdfast.core.limits.fit import after_change
 from holdfast.core.limits.prices import NOTHING_SPENT, Spent
+from holdfast.core.limits.savings import after_reply, plus_saved, saved_by_reply
 from holdfast.core.turn.failure_messages import FailedModel
 from holdfast.core.turn.ladder import SUMMARIES
 from holdfast.types.faults import Rung
@@ -216,7 +217,7 @@ def account(turn: Turn, logged: Logged) -> Turn:
     """Return the session state with the usage and cost of a record added."""
     match logged.record:
         case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None or usd is not None:
-            return _add_cost(turn, reply.usage, usd)
+            return _add_savings(_add_cost(turn, reply.usage, usd), logged.record, logged.at)
         case AttemptFailed(usage=usage, cost_usd=usd) if usage is not None:
             return _add_cost(turn, usage, usd)
         case PieceSummarised(usage=usage, cost_usd=usd):
@@ -252,6 +253,15 @@ def _day(at: float) -> int:
 def _add_cost(turn: Turn, usage: Usage | None, usd: float | None) -> Turn:
     on_turn = turn.spent_on_turn.plus(usage, usd) if turn.number else turn.spent_on_turn
     return replace(turn, spent=turn.spent.plus(usage, usd), spent_on_turn=on_turn)
+
+
+def _add_savings(turn: Turn, record: ReplyRecorded, at: float) -> Turn:
+    usage, own = record.reply.usage, record.own_request
+    if usage is not None:
+        turn = replace(turn, cache=after_reply(turn.cache, usage, own, turn.view_changes, at))
+    if own is None:
+        return turn
+    return replace(turn, saved=plus_saved(turn.saved, saved_by_reply(usage, record.cost_usd, own)))
 
 
 def _add_summary_cost(turn: Turn, at: float, usage: Usage | None, usd: float | None) -> Turn:

@@ -5,7 +5,9 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.limits.prices import NOTHING_SPENT, Spent
+from holdfast.core.limits.savings import NO_CACHE, PromptCache
 from holdfast.core.turn.failure_messages import FailedModel
+from holdfast.types.accounts import NOTHING_SAVED, Saved
 from holdfast.types.faults import Fault, Rung
 from holdfast.types.limits import Budgets
 from holdfast.types.messages import Effort, ToolCall, ToolSpec
@@ -165,6 +167,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     last_turn: int = 0
     pins: tuple[int, ...] = ()
     masked_before: int = 0
+    # Tool output is shown with its repeated lines folded.
+    has_folded: bool = False
     replaced: tuple[PartReplaced, ...] = ()
     # Messages and parts that are left out, oldest first.
     excluded: tuple[MessageExcluded, ...] = ()
@@ -212,6 +216,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     notes_in_vain: int = 0
     # Unusable summaries since the last outcome of a compaction.
     refused_on_this: int = 0
+    # Savings of changed answers, without the cost of summaries; and the provider's prompt cache.
+    saved: Saved = NOTHING_SAVED
+    cache: PromptCache = NO_CACHE
 
     # The last request, and the last answered request.
     asked: Asked = NOTHING_ASKED
@@ -272,10 +279,21 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
             or self.excluded
             or self.retracted
             or self.masked_before
+            or self.has_folded
             or self.reasoning_from
             or self.is_effort_changed
             or self.has_repaired_pairs
         )
+
+    @property
+    def hides_parts(self) -> bool:
+        """True if something has left the view: only the tool `recall` reads it."""
+        return bool(self.compaction or self.masked_before or self.replaced or self.excluded)
+
+    @property
+    def view_changes(self) -> tuple[int, ...]:
+        """Numbers that change whenever the beginning of the view does, other than by new messages."""
+        return (self.compaction_seq, self.masked_before, self.reasoning_from, len(self.replaced), len(self.excluded))
 
     @property
     def shown_from(self) -> int:

@@ -10,7 +10,8 @@ from math import ceil
 
 import msgspec
 
-from holdfast.types.accounts import KeyLimits, UsageLimits, UsageRow, UsageTotals
+from holdfast.core.limits.savings import plus_saved
+from holdfast.types.accounts import NOTHING_SAVED, KeyLimits, Saved, UsageLimits, UsageRow, UsageTotals
 from holdfast.types.messages import Usage
 from holdfast.types.records import Logged, UsageRecorded, UsageTotalled
 
@@ -41,10 +42,11 @@ def plus(one: UsageTotals, other: UsageTotals) -> UsageTotals:
         one.output_tokens + other.output_tokens,
         round(one.usd + other.usd, _DECIMALS),
         one.unpriced + other.unpriced,
+        plus_saved(one.saved, other.saved),
     )
 
 
-def call_totals(usage: Usage | None, usd: float | None) -> UsageTotals:
+def call_totals(usage: Usage | None, usd: float | None, saved: Saved = NOTHING_SAVED) -> UsageTotals:
     """Return the totals of one model call."""
     counted = usage or Usage()
     return UsageTotals(
@@ -54,6 +56,7 @@ def call_totals(usage: Usage | None, usd: float | None) -> UsageTotals:
         output_tokens=counted.output_tokens,
         usd=usd or 0.0,
         unpriced=int(usd is None),
+        saved=saved,
     )
 
 

@@ -96,8 +96,7 @@ class RecallOffer(msgspec.Struct, frozen=True):
 
     def is_shown(self, turn: Turn) -> bool:
         """Return whether citations, earlier calls and their results are shown: something has left the view."""
-        is_hidden = turn.compaction or turn.masked_before or turn.replaced or turn.excluded
-        return self.spec is not None and bool(is_hidden)
+        return self.spec is not None and turn.hides_parts
 
     def tools(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """Return the tool if the model may call it now. After the last round the model must do without it."""

@@ -99,6 +99,8 @@ TRANSITIONS: Mapping[tuple[InFlight, type[AnyRecord]], InFlight] = MappingProxyT
         (InFlight.RUNG, OutputClamped): InFlight.RUNG,
         (InFlight.RUNG, OutputMasked): InFlight.RUNG,
         (InFlight.RUNG, PartReplaced): InFlight.RUNG,
+        # Masked to save money, while the window is not full.
+        (InFlight.READY, OutputMasked): InFlight.READY,
         (InFlight.RUNG, RungFinished): InFlight.READY,
         (InFlight.READY, CompactionSettled): InFlight.READY,
         (InFlight.REST, CompactionSettled): InFlight.REST,

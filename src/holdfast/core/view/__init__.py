@@ -79,6 +79,8 @@ class Lens(msgspec.Struct, frozen=True):
     keeps_copies: bool = False
     heartbeats_from: int = 0
     heartbeats_kept: frozenset[int] = frozenset()
+    # Show tool output with its repeated lines folded, where the log has it so.
+    shows_folded: bool = False
 
 
 PLAIN = Lens()
@@ -218,8 +220,10 @@ def _update_step(step: _Step, seq: int, record: ToolStarted | ToolSettled | Dama
     match record:
         case ToolStarted(call_id=call_id):
             step.started.add(call_id)
-        case ToolSettled(result=result):
+        case ToolSettled(result=result, folded=folded):
             if result.call_id not in step.results:
+                if lens.shows_folded and folded:
+                    result = msgspec.structs.replace(result, parts=tuple(map(Text, folded)))
                 step.results[result.call_id] = _result_through(lens, seq, result)
                 step.seq = step.place = seq
         case DamageSetAside():
@@ -286,6 +290,7 @@ def lens_of(turn: Turn) -> Lens:
         # A compaction drops the heartbeats before it, also those after its boundary; not the one that it was made for.
         heartbeats_from=turn.compaction_seq,
         heartbeats_kept=frozenset((*turn.pins, turn.compaction.turn)) if turn.compaction else frozenset(),
+        shows_folded=True,
     )
 
 

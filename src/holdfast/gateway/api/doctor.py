@@ -89,7 +89,9 @@ async def list_models(context: RequestContext) -> report_schemas.LearnedModels:
         )
         for issuer, one in sorted(learned.items())
     ]
-    return report_schemas.LearnedModels(models)
+    overrides = context.state.overrides
+    prices = [report_schemas.ModelPrices(name, *overrides.effective_prices(name)) for name in overrides.priced_models]
+    return report_schemas.LearnedModels(models, prices)
 
 
 async def forget_model(context: RequestContext) -> report_schemas.Forgotten:

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdfast.core.limits.claims import ClaimInWords
+from holdfast.core.limits.prices import Prices
+from holdfast.core.limits.savings import OwnTotals
 from holdfast.gateway.api.schemas import Gauge, RequestSchema
 from holdfast.gateway.health import Checked, Node, RecentFault
 from holdfast.types.accounts import KeyLimits, UsageTotals
@@ -193,6 +195,8 @@ class KeyUsage(msgspec.Struct, frozen=True):
     period: str
     model: str
     totals: UsageTotals
+    # Totals of the requests as clients sent them, without the changes of the proxy.
+    without_changes: OwnTotals
 
 
 class UsageReport(msgspec.Struct, frozen=True):
@@ -212,10 +216,19 @@ class LearnedModel(msgspec.Struct, frozen=True):
     accepted_wire_bytes: int
 
 
+class ModelPrices(msgspec.Struct, frozen=True):
+    """List prices of a model in US dollars per million tokens, and the page or file that states them."""
+
+    model: str
+    prices: Prices
+    stated_in: str
+
+
 class LearnedModels(msgspec.Struct, frozen=True):
-    """The models about which something was learned, by name."""
+    """The models about which something was learned, by name; and the list prices by which calls are counted."""
 
     models: list[LearnedModel]
+    prices: list[ModelPrices] = []
 
 
 class Forgotten(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from holdfast.gateway.http.keys import KeyFile, Role
 from holdfast.gateway.http.problems import ForbiddenError, InvalidError, NotFoundError
 from holdfast.gateway.status_cache import SessionWatches, StatusCache
 from holdfast.gateway.uploads import Uploads
+from holdfast.models.limits import NO_OVERRIDES, Overrides
 from holdfast.ports import SessionInfo
 from holdfast.runtime.sessions.client import Client
 from holdfast.runtime.sessions.session import Session
@@ -151,6 +152,8 @@ class AppState:
     inspection: Inspection | None = None
     checks: Checks = field(default_factory=Checks)
     tenants: dict[str, Tenant] = field(default_factory=dict)
+    # Limits and prices of the operator.
+    overrides: Overrides = NO_OVERRIDES
 
     @cached_property
     def statuses(self) -> StatusCache:

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.limits.fit import Sizes
 from holdfast.core.limits.prices import Spent
+from holdfast.core.limits.savings import OwnTotals
 from holdfast.ports import Hit
 from holdfast.runtime.sessions.view import Preview
 from holdfast.runtime.tools.tool_runs import Approval
@@ -245,6 +246,8 @@ class SessionDetail(msgspec.Struct, frozen=True):
     # Totals of all calls, and of calls for summaries. `unpriced` calls are not part of the cost.
     spent: Spent
     spent_on_notes: Spent
+    # Of a proxied session: totals of the client's own requests, without the changes. Null for others.
+    without_changes: OwnTotals | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -7,7 +7,8 @@ import asyncio
 
 import msgspec
 
-from holdfast.core.limits.bounds import RESERVED_KEYS
+from holdfast.core.limits.bounds import RESERVED_KEYS, is_proxy_session
+from holdfast.core.limits.savings import own_totals, session_saved
 from holdfast.core.turn.decide import waiting_calls
 from holdfast.errors import RetryLaterError, UnknownModelError
 from holdfast.gateway.accounts import check_allowed
@@ -91,6 +92,9 @@ async def show_session(context: RequestContext) -> schemas.SessionDetail:
         cursor=cursor_of(epoch_of(known), newest),
         spent=turn.spent,
         spent_on_notes=turn.spent_on_notes,
+        without_changes=own_totals(turn.spent, session_saved(turn.saved, turn.spent_on_notes))
+        if is_proxy_session(session.key)
+        else None,
     )
 
 

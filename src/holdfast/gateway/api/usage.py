@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from holdfast.core.limits.savings import own_totals
 from holdfast.gateway.accounts import usage_by_period
 from holdfast.gateway.api.report_schemas import (
     BudgetsOverTime,
@@ -64,7 +65,7 @@ async def show_usage(context: RequestContext) -> UsageReport:
     else:
         names = await accounts.names()
     rows = [
-        KeyUsage(name, period, model, totals)
+        KeyUsage(name, period, model, totals, own_totals(totals, totals.saved))
         for name in names
         for period, model, totals in usage_by_period(await accounts.account(name), periods_max=query.periods)
     ]

@@ -22,6 +22,7 @@ from prometheus_client import (
 
 from holdfast.core.limits.bounds import is_proxy_session
 from holdfast.gateway.http.auth import tenant_of
+from holdfast.types.accounts import OwnRequest
 from holdfast.types.faults import FaultKind
 from holdfast.types.messages import Usage
 from holdfast.types.records import (
@@ -108,6 +109,14 @@ class Metrics:
             "dropin_compactions", "Compactions of clients that were recognised.", "dialect"
         )
         self._cost = count("cost_usd", "US dollars, by declared prices.", "purpose")
+        self._proxy_tokens = count(
+            "dropin_tokens",
+            "Tokens of proxied clients: sent, and of their own requests as they came (own).",
+            "request",
+            "direction",
+        )
+        self._proxy_cost = count("dropin_cost_usd", "US dollars of proxied clients, as for dropin_tokens.", "request")
+        self._proxy_refused = count("dropin_refused_unchanged", "Answers to requests that would have been rejected.")
         self._unpriced = count("calls_unpriced", "Calls without a price.", "purpose")
         self._pending = Gauge("holdfast_sessions_owing", "Sessions with pending work.", registry=self.registry)
         self._oldest = Gauge(
@@ -134,6 +143,7 @@ class Metrics:
                 self._calling[session] = model
             case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None:
                 model = self._calling.pop(session, reply.model)
+                self._count_own(session, reply.usage, usd, logged.record.own_request)
                 self._calls.labels(self._models.label(model), "answered").inc()
                 self._count_usage(session, model, reply.usage, usd, "answers")
             case AttemptFailed(fault=fault, usage=usage, cost_usd=usd):
@@ -143,6 +153,7 @@ class Metrics:
                 | SummaryRefused(model=model, usage=usage, cost_usd=usd)
             ):
                 self._count_usage(session, model, usage, usd, "summaries")
+                self._count_own(session, usage or Usage(), usd, OwnRequest(usd=0.0))
             case RungFinished(rung=rung, result=result):
                 self._rungs.labels(rung.value, result.value).inc()
                 if is_proxy_session(session):
@@ -195,6 +206,21 @@ class Metrics:
             self._unpriced.labels(purpose).inc()
         else:
             self._cost.labels(purpose).inc(usd)
+
+    def _count_own(self, session: str, usage: Usage, usd: float | None, own: OwnRequest | None) -> None:
+        """Count a call for a proxied client, and the client's own request in its place."""
+        if not is_proxy_session(session):
+            return
+        sent = OwnRequest(usage.input_tokens, usage.cached_input_tokens, usage.output_tokens, usd)
+        own = own or sent
+        for request, each in (("sent", sent), ("own", own)):
+            self._proxy_tokens.labels(request, "input").inc(each.input_tokens)
+            self._proxy_tokens.labels(request, "cached_input").inc(each.cached_input_tokens)
+            self._proxy_tokens.labels(request, "output").inc(each.output_tokens)
+            if usd is not None and each.usd is not None:
+                self._proxy_cost.labels(request).inc(each.usd)
+        if own.is_refused and not own.is_added:
+            self._proxy_refused.inc()
 
     def observe_request(self, route: str, method: str, status: int, seconds: float, key: str | None = None) -> None:
         """Count a request and its duration; `key` is the name of its key, None if it is not known."""

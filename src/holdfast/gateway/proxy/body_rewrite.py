@@ -214,7 +214,8 @@ def _entries(log: Log, messages: Sequence[Message], *, shows_own: bool) -> list[
         theirs = without_calls(one.message, own)
         changes = [
             not _is_unchanged(one.message, originals.get(one.place)),
-            _is_truncated(theirs),
+            # A session without a hidden part has no tool to read the rest with.
+            _is_truncated(theirs) and (turn.hides_parts or not turn.has_folded),
             turn.has_repaired_pairs and number is not None and _calls(theirs) != _calls(messages[number]),
             shows_own and role is Role.ASSISTANT and _is_joined(record),
         ]

@@ -13,9 +13,11 @@ from holdfast.core.faults.classifier import classify
 from holdfast.core.proxy.plan import (
     OVERSIZE,
     AnswerCompaction,
+    ClientLoop,
     Forward,
     Recover,
     RequestFacts,
+    RequestPlan,
     plan_end,
     plan_failure,
     plan_request,
@@ -37,6 +39,7 @@ from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter, is_hist
 from holdfast.gateway.proxy.responses import JSON_HEADERS, error_body, write_compaction_answer, write_error
 from holdfast.gateway.proxy.services import ProxyServices
 from holdfast.gateway.proxy.session_match import ProxySession
+from holdfast.gateway.savings import SAFE, Considered, is_lasting, output_folds, pays_to_mask
 from holdfast.models.transport import BrokenOffError
 from holdfast.runtime.engine.learning import Known
 from holdfast.types.faults import Fault, Phase, Refusal, Sent
@@ -86,7 +89,8 @@ class Exchange:
         loop = await services.loops.state(client)
         known = await services.limits.of(request.models[0])
         is_changed = session.state.shows_changed if request.link is None else not request.link.is_held
-        services.cache.learn(request.owner, request.body, is_plain=not is_changed)
+        is_saving = request.upstream.savings == SAFE
+        services.cache.learn(request.owner, request.body, is_plain=not is_changed and not is_saving)
         facts = request.facts(is_repeated=session.common(request.digests) == len(request.digests))
         plan = plan_request(
             facts,
@@ -96,13 +100,9 @@ class Exchange:
             preflight=lambda: too_large(request, known, self._bounds),
             tokens=lambda: request.sizes.tokens,
         )
-        progress = ClientCompacted() if request.is_compaction else resumption(loop, facts)
-        if progress is not None:
-            try:
-                await services.loops.record(client, progress)
-            except HoldfastError as error:
-                # The client is answered all the same; its next request brings the same facts again.
-                log.warning("client's compaction not recorded", extra={"code": error.code})
+        await self._record_progress(client, loop, facts)
+        if is_saving and plan in (Forward(), Recover()):
+            plan = await self._saving(session, facts, plan)
         match plan:
             case Forward():
                 await self._forward(session, facts, known)
@@ -117,6 +117,29 @@ class Exchange:
 
     def _name(self, session: ProxySession) -> None:
         self._writer.notes["x-holdfast-session"] = self._requester.key_of(session.key) or ""
+
+    async def _saving(self, session: ProxySession, facts: RequestFacts, plan: RequestPlan) -> RequestPlan:
+        """Return the plan of a request that may be changed to save money."""
+        request, bounds = self._request, self._bounds
+        now, first = self._services.recorder.engine.clock.now(), session.common(request.digests)
+        considered = Considered(request.messages, first, session.state, request.models[0].prices, bounds, now)
+        found = await output_folds(considered, facts, len(request.body))
+        if found is None:
+            return plan
+        self._request = replace(request, folds=found)
+        is_masked = request.allows_recall and pays_to_mask(considered, lambda: request.sizes.tokens)
+        return Recover() if found or is_masked else plan
+
+    async def _record_progress(self, client: str, loop: ClientLoop, facts: RequestFacts) -> None:
+        """Record a client's compaction, or the request that follows one."""
+        progress = ClientCompacted() if facts.is_compaction else resumption(loop, facts)
+        if progress is None:
+            return
+        try:
+            await self._services.loops.record(client, progress)
+        except HoldfastError as error:
+            # The client is answered all the same; its next request brings the same facts again.
+            log.warning("client's compaction not recorded", extra={"code": error.code})
 
     # Forwarding.
 
@@ -134,6 +157,9 @@ class Exchange:
 
     async def _forward(self, session: ProxySession, facts: RequestFacts, known: Known) -> None:
         services, writer = self._services, self._writer
+        if self._request.folds is not None:
+            # It is sent and recorded as it came.
+            self._request = replace(self._request, folds=None)
         request = with_output_that_fits(self._request, known, writer, self._bounds)
         request = with_known_parameters(request, known, writer)
         if request.body is not self._request.body and request.speculative is not None:
@@ -253,6 +279,9 @@ class Exchange:
                 await self._forward(session, facts, await services.limits.of(request.models[0]))
                 return
         services.cache.learn(request.owner, request.body, is_plain=False)
+        fault = failure.fault if failure is not None else None
+        known = await services.limits.of(request.models[0])
+        whole = replace(whole, is_rejected=is_lasting(fault or too_large(whole, known, self._bounds)))
         recovered = await recover(whole, writer, session, services.recorder, services.forwarder, failure)
         # A recovery has often taught something.
         services.limits.forget(request.models[0])

@@ -4,6 +4,8 @@ A turn may stay open from one request to the next: a reply with tool calls is an
 which brings the results. Everything that one request brings is one append, so a crash leaves all of it or nothing.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import msgspec
@@ -53,12 +55,13 @@ class Recorder:
             client_parameters=request.parameters,
         )
 
-    async def lease(self, session: ProxySession) -> Lease:
-        """Take the lease of a session. Raises `RetryLaterError` if another worker keeps it for too long."""
-        engine = self.engine
-        return await take_lease(
-            engine.store, engine.clock, session.key, self._owner, wait_seconds=LEASE_WAIT_SECONDS_MAX
-        )
+    @asynccontextmanager
+    async def leased(self, session: ProxySession) -> AsyncIterator[Lease]:
+        """Hold the lease of a session. Raises `RetryLaterError` if another worker keeps it for too long."""
+        store, clock = self.engine.store, self.engine.clock
+        lease = await take_lease(store, clock, session.key, self._owner, wait_seconds=LEASE_WAIT_SECONDS_MAX)
+        async with kept_lease(store, clock, lease):
+            yield lease
 
     async def record_answer(
         self, request: ProxyRequest, session: ProxySession, reply: Reply, measured: Measured
@@ -70,8 +73,7 @@ class Recorder:
             if is_again and await self.engine.store.info(session.key) is not None:
                 # The same request again: its first answer counts.
                 return False
-            lease = await self.lease(session)
-            async with kept_lease(self.engine.store, self.engine.clock, lease):
+            async with self.leased(session) as lease:
                 stored = await self.engine.store.info(session.key)
                 opened = self._open_logs.take(lease, stored) if stored is not None else None
                 runner = await open_runner(lease, self.engine, opened=opened)
@@ -83,12 +85,10 @@ class Recorder:
 
     async def record_failure(self, request: ProxyRequest, session: ProxySession, failed: AttemptFailed) -> None:
         """Record the new messages of a request and a failed attempt; the turn stays open for the client's retry."""
-        async with session.lock:
-            lease = await self.lease(session)
-            async with kept_lease(self.engine.store, self.engine.clock, lease):
-                runner = await open_runner(lease, self.engine)
-                await self.begin_turn(runner, request, session)
-                await self.fail_attempt(runner, request, session, failed)
+        async with session.lock, self.leased(session) as lease:
+            runner = await open_runner(lease, self.engine)
+            await self.begin_turn(runner, request, session)
+            await self.fail_attempt(runner, request, session, failed)
 
     async def begin_turn(self, runner: Runner, request: ProxyRequest, session: ProxySession) -> None:
         """Record the new messages of a request, so that a turn is open for its answer."""
@@ -144,7 +144,7 @@ class Recorder:
         messages = [one async for one in kept_messages(neutral, engine.blobs, engine.bounds)]
 
         def build(turn: Turn) -> list[LeasedRecord]:
-            builder = RecordBuilder(turn, request.models[0].name)
+            builder = RecordBuilder(turn, request.models[0].name, request.folds)
             records: list[LeasedRecord] = [*builder.messages(messages, request.digests)]
             if reply is not None:
                 records += builder.reply(request.answered(reply), request.count, measured=measured)

@@ -24,9 +24,9 @@ from holdfast.gateway.proxy.forward import (
 from holdfast.gateway.proxy.recorder import Recorder
 from holdfast.gateway.proxy.request import ProxyRequest, ResponseWriter
 from holdfast.gateway.proxy.session_match import ProxySession
+from holdfast.gateway.savings import SentRequest, early_mask
 from holdfast.ports import Model
-from holdfast.runtime.engine.context import Engine
-from holdfast.runtime.engine.lease import kept_lease
+from holdfast.runtime.engine.context import Engine, append_after
 from holdfast.runtime.engine.log import Log
 from holdfast.runtime.engine.requests import Prepared, load_blobs, standing
 from holdfast.runtime.engine.runner import Runner, open_runner
@@ -50,6 +50,8 @@ class ProxyCaller:
         self._writer = writer
         self._forwarder = forwarder
         self._engine = engine
+        # The last changed body; None: the client's own was sent.
+        self._sent: SentRequest | None = None
         # The answer that a client gets for several of its model; None until the tool `recall` is offered.
         self._joined: JoinedAnswer | None = None
         # Returns the calls of the last answer that are run here.
@@ -65,12 +67,15 @@ class ProxyCaller:
         request, turn = self._request, log.turn
         place = next(place for place, one in enumerate(request.models) if one is model)
         body = request.body_for(place)
+        self._sent = None
         if turn.shows_changed or turn.output_clamp is not None:
             _, blobs = await load_blobs(prepared.request, self._engine.blobs)
             head = standing(log, self._engine, turn)
             offer = self._engine.offer
             body = rewritten(request.with_body(request.renamed(place)), log, blobs, model.issuer, head, offer)
             self._join(log)
+            if turn.shows_changed:
+                self._sent = SentRequest(request.dialect, body, turn, request.is_rejected, request.models[0].prices)
         body = without_refused(request.dialect, body, prepared.request.omitted)
         self._announce(log, place)
         outcome = await self._forwarder.attempt(request, place, body, self._writer, joined=self._joined)
@@ -103,7 +108,11 @@ class ProxyCaller:
     def noted(self, record: ReplyRecorded) -> ReplyRecorded:
         """Return the record of an answer with its number at the client, who does not have one that is continued."""
         own_calls = self._own_calls(record.reply)
-        if is_continued(record.reply.parts, own_calls):
+        is_added = is_continued(record.reply.parts, own_calls)
+        if self._sent is not None:
+            own_tokens, now = self._request.sizes.tokens, self._engine.clock.now()
+            record = self._sent.compared(record, own_tokens, now, is_added=is_added)
+        if is_added:
             return msgspec.structs.replace(record, own_calls=own_calls)
         said_before = self._joined.filter.said_before if self._joined is not None else ""
         return msgspec.structs.replace(record, origin=self._request.count, own_calls=own_calls, said_before=said_before)
@@ -148,28 +157,30 @@ async def recover(
     window = known.limits.window_tokens or request.sizes.tokens
     engine = recorder.engine_for(request, window)
     caller = ProxyCaller(request, writer, forwarder, engine)
-    async with session.lock:
-        lease = await recorder.lease(session)
-        async with kept_lease(engine.store, engine.clock, lease):
-            runner = await open_runner(lease, engine, caller=caller)
-            await recorder.begin_turn(runner, request, session)
-            if failed is not None:
-                await recorder.fail_attempt(runner, request, session, failed)
-            caller.first = runner.turn.seq
-            try:
-                await runner.run()
-            except asyncio.CancelledError:
-                # The client is gone: close the attempt in flight; it may retry.
-                await runner.close_in_flight(Abandonment.CANCELLED)
-                raise
-            finally:
-                session.follow(runner.turn)
-            answer, sentence = _outcome(runner, caller.first)
-            if answer is None:
-                return Recovered(None, sentence, caller.error, caller.answer_id)
-            session.answered(client_message(answer))
-            is_held = not (answer.own_calls or caller.replaced_id)
-            return Recovered(answer.reply, sentence, caller.error, caller.answer_id, is_held=is_held)
+    async with session.lock, recorder.leased(session) as lease:
+        runner = await open_runner(lease, engine, caller=caller)
+        await recorder.begin_turn(runner, request, session)
+        if failed is not None:
+            await recorder.fail_attempt(runner, request, session, failed)
+        elif request.folds is not None:
+            mask = early_mask(runner.log, engine, request.sizes.tokens)
+            if mask is not None:
+                await append_after(engine, lease, runner.log, lambda _: [mask])
+        caller.first = runner.turn.seq
+        try:
+            await runner.run()
+        except asyncio.CancelledError:
+            # The client is gone: close the attempt in flight; it may retry.
+            await runner.close_in_flight(Abandonment.CANCELLED)
+            raise
+        finally:
+            session.follow(runner.turn)
+        answer, sentence = _outcome(runner, caller.first)
+        if answer is None:
+            return Recovered(None, sentence, caller.error, caller.answer_id)
+        session.answered(client_message(answer))
+        is_held = not (answer.own_calls or caller.replaced_id)
+        return Recovered(answer.reply, sentence, caller.error, caller.answer_id, is_held=is_held)
 
 
 def _outcome(runner: Runner, first: int) -> tuple[ReplyRecorded | None, str]:

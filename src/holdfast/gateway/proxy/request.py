@@ -102,6 +102,10 @@ class ProxyRequest:
     to_link: AnswerLinked | None = None
     # Messages of its conversation that the provider holds; `digests` has them too.
     held: int = 0
+    # New tool output with its repeated lines folded, by call; None: the request is not changed to save money.
+    folds: Mapping[str, tuple[str, ...]] | None = None
+    # The provider rejects it as it came, as far as that is known; set for a recovery.
+    is_rejected: bool = False
     # Set if it was sent before it was parsed.
     speculative: SpeculativeForward | None = None
 

@@ -22,14 +22,13 @@ import aiohttp
 from multidict import istr
 from yarl import URL
 
-from holdfast.core.limits.prices import NO_PRICES
 from holdfast.gateway.http.asgi import Scope
 from holdfast.gateway.http.problems import NotFoundError, UnauthorizedError
 from holdfast.models import anthropic, gemini, openai_chat
 from holdfast.models.catalogue import simulated_model, without_version
 from holdfast.models.dialects import dialect_at
 from holdfast.models.http import HttpModel, ModelCard
-from holdfast.models.limits import Overrides, declared_limits, declared_prices, open_limits
+from holdfast.models.limits import Overrides, declared_limits, open_limits
 from holdfast.models.transport import CONNECT_SECONDS_MAX, Endpoint, UnreachableError, broken_off, parse_endpoint
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ class Upstream:
     is_official: bool = False
     # Further paths that are forwarded with the key above.
     allowed_paths: tuple[str, ...] = ()
+    # "safe": requests are changed where that saves money without loss; "off": they are not.
+    savings: str = "off"
     # Whether the simulated model of this process answers.
     is_simulated: bool = False
 
@@ -360,8 +361,7 @@ def model_card(upstream: Upstream, dialect: str, name: str, overrides: Overrides
     reference = f"{_REFERENCES[dialect]}:{name}"
     declared = declared_limits(reference) if upstream.is_official else open_limits(name)
     limits = overrides.applied(reference, declared)
-    listed = declared_prices(reference) if upstream.is_official else NO_PRICES
-    prices = overrides.priced(reference, listed)
+    prices = overrides.prices(reference, is_official=upstream.is_official)
     return ModelCard(reference, name, upstream.endpoint.place, limits, upstream.is_official, prices)
 
 

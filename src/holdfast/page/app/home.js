@@ -94,6 +94,7 @@ export class HomeView {
         { class: "cards" },
         card("Tokens by day", totals(days, ["input", "output"]), barChart(days, [{ name: "read", of: (day) => day.input, tone: "accent" }, { name: "written", of: (day) => day.output, tone: "amber" }], short)),
         card("Cost by day", money(days.reduce((sum, day) => sum + day.usd, 0)), barChart(days, [{ name: "US dollars", of: (day) => day.usd, tone: "accent" }], exactMoney)),
+        savings(days),
         card("Messages by day", counted(days.reduce((sum, day) => sum + day.requests, 0), "request"), barChart(days, [{ name: "requests", of: (day) => day.requests, tone: "accent" }], count)),
         card("Active sessions", `${count(overview.pending)} with pending work`, this._active),
         card("Rescues by cause", since(overview), tally(overview.rescues, "No turn needed a rescue.")),
@@ -178,23 +179,51 @@ const since = (overview) => `since ${moment(overview.since)}`;
 /** @param {any[]} days @param {string[]} names */
 const totals = (days, names) => `${short(days.reduce((sum, day) => sum + names.reduce((all, name) => all + day[name], 0), 0))} tokens`;
 
+const NO_USAGE = { input: 0, output: 0, usd: 0, requests: 0, saved: 0, rescues: 0, changed: 0, refused: 0 };
+
+/** Cost with and without the changes of the proxy; null if it changed no request. @param {any[]} days */
+function savings(days) {
+  const sum = (/** @type {string} */ name) => days.reduce((all, day) => all + day[name], 0);
+  const [saved, rescues] = [sum("saved"), sum("rescues")];
+  if (!sum("changed") && !saved) return null;
+  const signed = (/** @type {number} */ usd) => (usd < 0 ? `−${exactMoney(-usd)}` : exactMoney(usd));
+  /** @type {[string, string][]} */
+  const facts = [
+    ["Cost with changes", exactMoney(sum("usd"))],
+    ["Cost without, estimated", exactMoney(sum("usd") + saved)],
+    ["Saved", signed(saved)],
+    ["Requests changed", count(sum("changed"))],
+    ["Rejected without Holdfast", count(sum("refused"))],
+    ["Cost of those and of summaries", exactMoney(rescues)],
+  ];
+  return card(
+    "Savings",
+    `${signed(saved)} in ${DAYS} days`,
+    el("dl", { class: "facts" }, facts.map(([name, said]) => el("div", { class: "fact" }, el("dt", {}, name), el("dd", {}, said)))),
+  );
+}
+
 /** Usage by day, oldest first, with days without any. @param {any[]} rows */
 function daysOf(rows) {
   const found = new Map();
   for (const { period, totals: one } of rows) {
     // Usage of long ago is by month.
     if (period.length !== 10) continue;
-    const day = found.get(period) ?? { input: 0, output: 0, usd: 0, requests: 0 };
+    const day = found.get(period) ?? { ...NO_USAGE };
     day.input += one.input_tokens ?? 0;
     day.output += one.output_tokens ?? 0;
     day.usd += one.usd ?? 0;
     day.requests += one.requests ?? 0;
+    day.saved += one.saved?.usd ?? 0;
+    day.rescues += one.saved?.rescue_usd ?? 0;
+    day.changed += one.saved?.changed ?? 0;
+    day.refused += one.saved?.refused ?? 0;
     found.set(period, day);
   }
   const today = Date.now();
   return Array.from({ length: DAYS }, (_, place) => {
     const name = new Date(today - (DAYS - 1 - place) * 86_400_000).toISOString().slice(0, 10);
-    return { name, ...(found.get(name) ?? { input: 0, output: 0, usd: 0, requests: 0 }) };
+    return { name, ...(found.get(name) ?? NO_USAGE) };
   });
 }
 

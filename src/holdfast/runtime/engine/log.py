@@ -21,7 +21,7 @@ from holdfast.stores.fallbacks import load_snapshot
 from holdfast.types.records import AnyRecord, BranchSwitched, CompactionApplied, DamageSetAside, InputAdmitted, Logged
 
 # Increase this when a fold of the same records changes its result: older snapshots are then ignored.
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 
 # Large enough that decoding dominates reading, small enough that memory stays flat on a long log.
 _PAGE_RECORDS = 1_000

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from holdfast.types.accounts import OwnRequest
 from holdfast.types.faults import Fault, Refusal
 from holdfast.types.limits import Budgets
 from holdfast.types.messages import Reply, ToolResult, Usage
@@ -46,6 +47,8 @@ class ReplyRecorded(Record, frozen=True):
     own_calls: tuple[str, ...] = ()
     # Text of continued replies that the client was sent before this one, in the same message.
     said_before: str = ""
+    # The request of the proxy's client as it came; None: it was sent unchanged.
+    own_request: OwnRequest | None = None
 
 
 class AttemptFailed(Record, frozen=True):
@@ -105,6 +108,8 @@ class ToolSettled(Record, frozen=True):
     turn: int
     result: ToolResult
     origin: int | None = None
+    # The output with its repeated lines folded, a text per part, as it is shown; (): as it is.
+    folded: tuple[str, ...] = ()
 
 
 class OutputRefused(Record, frozen=True):

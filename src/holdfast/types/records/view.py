@@ -143,6 +143,8 @@ class OutputMasked(Record, frozen=True):
 
     turn: int
     before: int
+    # Requests after which it was to pay, by prices and cache; None: the window was full.
+    payback_requests: float | None = None
 
 
 class PartReplaced(Record, frozen=True):
