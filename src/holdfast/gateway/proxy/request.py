@@ -1,6 +1,6 @@
 """A client's request on its way: its parts, the bodies it may be sent as, and the writer of its response."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
