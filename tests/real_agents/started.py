@@ -118,7 +118,7 @@ def main(names: list[str]) -> int:
         "| agent | answered | model calls | files of the user that changed | answer |\n|---|---|---|---|---|\n"
     )
     is_well = True
-    for name in names or [agent.command for agent in PROFILES if not agent.refusal]:
+    for name in names or [agent.command for agent in PROFILES]:
         if not shutil.which(name):
             sys.stdout.write(f"| {name} | not installed | | | |\n")
             continue
