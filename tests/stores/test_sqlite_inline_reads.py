@@ -13,6 +13,7 @@ from holdfast.core.limits.bounds import Bounds
 from holdfast.errors import StoreIoError
 from holdfast.stores.sqlite import FEW_RECORDS, SqliteStore, reading
 from holdfast.stores.sqlite import reading as sqlite_readers
+from holdfast.stores.sqlite import writer as sqlite_writer
 from holdfast.testing.builders import ManualClock, an_input
 from holdfast.types.records import Logged
 from tests.stores.test_sqlite_writer import counted_rounds
@@ -122,15 +123,22 @@ async def test_what_goes_wrong_on_the_loop_is_told_by_a_thread_and_passes(store:
     assert await store._readers.query_inline(ask) == (1,)
 
 
-async def test_others_have_their_turn_beside_whoever_reads_without_end(store: SqliteStore) -> None:
+async def test_others_have_their_turn_beside_whoever_reads_without_end(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await filled(store, 1)
+    monkeypatch.setattr(sqlite_writer, "YIELD_SECONDS", 0.0)
+
+    with counted_rounds() as rounds:
+        for _ in range(100):
+            await store.read("s", after=1)
+    assert len(rounds) >= 100
 
     with counted_rounds() as rounds:
         for _ in range(100):
             await store.info("s")
-            await store.read("s", after=1)
-
-    assert len(rounds) > 100
+    # The first in an iteration of the event loop is always in time.
+    assert len(rounds) >= 50
 
 
 async def test_the_summary_of_a_session_that_this_store_has_written_takes_no_read(

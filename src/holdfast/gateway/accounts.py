@@ -208,7 +208,10 @@ class Accounts:
                 log.warning("usage of a key is not recorded", extra={"tenant": tenant, "code": error.code})
 
     def _of(self, tenant: str) -> _Held:
-        return self._held.setdefault(tenant, _Held())
+        held = self._held.get(tenant)
+        if held is None:
+            held = self._held[tenant] = _Held()
+        return held
 
     def _add(self, tenant: str, model: str, totals: UsageTotals) -> None:
         held = self._of(tenant)

@@ -1,6 +1,7 @@
 """Registry of wire dialects and their interface, for clients and servers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 
@@ -10,6 +11,9 @@ from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.stream_encoder import LiveEncoder
 from holdfast.models.wire import DecodedRequest
 from holdfast.types.messages import Message, Reply, Request, ToolSpec
+
+# Cached paths: clients use a few.
+_PATHS_MAX = 64
 
 
 class _EncodeRequest(Protocol):
@@ -132,6 +136,7 @@ LIVE_ENCODERS: Mapping[str, type[LiveEncoder]] = MappingProxyType(
 )
 
 
+@lru_cache(maxsize=_PATHS_MAX)
 def dialect_at(path: str) -> str | None:
     """Return the name of the dialect served at a path without its query, or None."""
     if gemini.is_generation(path):

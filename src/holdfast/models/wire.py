@@ -149,19 +149,23 @@ class MergedMessages:
     def __init__(self) -> None:
         self._messages: list[tuple[Role, list[Part]]] = []
 
-    def append(self, message: Message, *, is_merged: bool) -> None:
-        """Add a message; if `is_merged`, its parts go to the message before it, if that has the same role."""
+    def append(self, message: Message, *, is_merged: bool) -> int:
+        """Add a message, and return its place.
+
+        If `is_merged`, its parts go to the message before it, if that has the same role.
+        """
         if is_merged and self._messages and self._messages[-1][0] is message.role:
             self._messages[-1][1].extend(message.parts)
         else:
             self._messages.append((message.role, [*message.parts]))
+        return len(self._messages) - 1
 
     def __len__(self) -> int:
         return len(self._messages)
 
     def all(self) -> tuple[Message, ...]:
         """Return all messages."""
-        return tuple(Message(role, tuple(parts)) for role, parts in self._messages)
+        return tuple([Message(role, tuple(parts)) for role, parts in self._messages])
 
 
 def to_bytes(node: WireNode) -> bytes:

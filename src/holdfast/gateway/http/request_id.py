@@ -12,6 +12,8 @@ import msgspec
 
 from holdfast.gateway.http.asgi import Scope
 
+_REQUEST_ID, _PARENT = b"x-request-id", b"traceparent"
+_HEADERS = frozenset({_REQUEST_ID, _PARENT})
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 # W3C Trace Context, version 00: trace id and parent id must not be all zeros.
 _TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -34,17 +36,17 @@ def current_ids() -> RequestIds | None:
 
 def begin_request(scope: Scope) -> RequestIds:
     """Return the ids of a request, and use them in this context. An id that is not a short word is replaced."""
-    given = _header(scope, b"x-request-id")
-    request_id = given.decode() if _ID.fullmatch(given) else f"req-{secrets.token_hex(8)}"
-    traced = _TRACEPARENT.fullmatch(_header(scope, b"traceparent"))
+    given: dict[bytes, bytes] = {}
+    for name, text in scope["headers"]:
+        if name in _HEADERS:
+            # One that is sent twice counts as none.
+            given[name] = b"" if name in given else text
+    sent_id, sent_parent = given.get(_REQUEST_ID, b""), given.get(_PARENT, b"")
+    request_id = sent_id.decode() if _ID.fullmatch(sent_id) else f"req-{secrets.token_hex(8)}"
+    traced = _TRACEPARENT.fullmatch(sent_parent) if sent_parent else None
     ids = RequestIds(request_id, traced[1].decode() if traced else "")
     _current.set(ids)
     return ids
-
-
-def _header(scope: Scope, name: bytes) -> bytes:
-    values = [text for key, text in scope["headers"] if key == name]
-    return values[0] if len(values) == 1 else b""
 
 
 def id_headers(ids: RequestIds, present: frozenset[bytes]) -> list[tuple[bytes, bytes]]:

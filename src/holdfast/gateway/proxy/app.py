@@ -125,7 +125,9 @@ class ProxyApp:
 
         Such an answer is recorded, also if the client left at its last byte.
         """
-        exchange = asyncio.create_task(self._exchange(request, writer, tenant), name="exchange")
+        # Sent before the exchange begins: its task would start an iteration of the event loop later.
+        speculative = self._sent_ahead(request) if await self._is_speculative(request) else None
+        exchange = asyncio.create_task(self._exchange(request, speculative, writer, tenant), name="exchange")
         self._exchanges.add(exchange)
         exchange.add_done_callback(self._exchanges.discard)
         try:
@@ -139,16 +141,24 @@ class ProxyApp:
             if not exchange.done() and (writer.relay is None or not writer.relay.is_complete):
                 exchange.cancel()
                 await asyncio.wait([exchange])
+                if speculative is not None:
+                    # A task that is cancelled before its first step does not run at all.
+                    await speculative.cancel()
             raise
 
-    async def _exchange(self, request: ProxyRequest, writer: ResponseWriter, tenant: Requester) -> None:
-        """Serve a request; send it before it is parsed if it is almost certainly forwarded as it is."""
-        if not await self._is_speculative(request):
+    def _sent_ahead(self, request: ProxyRequest) -> SpeculativeForward:
+        """Send a request before it is parsed: it is almost certainly forwarded as it is."""
+        client = self._services.client
+        return SpeculativeForward(client.send(request.upstream, "POST", request.address, request.headers, request.body))
+
+    async def _exchange(
+        self, request: ProxyRequest, speculative: SpeculativeForward | None, writer: ResponseWriter, tenant: Requester
+    ) -> None:
+        """Serve a request."""
+        if speculative is None:
             parsed = await self._parsed(request, tenant)
             await Exchange(self._services, parsed, writer, tenant).serve()
             return
-        sending = self._services.client.send(request.upstream, "POST", request.address, request.headers, request.body)
-        speculative = SpeculativeForward(sending)
         try:
             await speculative.sent()
             parsed = replace(await self._parsed(request, tenant), speculative=speculative)

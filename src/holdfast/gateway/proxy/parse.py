@@ -2,10 +2,10 @@
 
 import asyncio
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import msgspec
 
@@ -132,8 +132,7 @@ def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
     answered; and an answer of several items would not match the recorded one.
     """
     messages = decoded.request.messages
-    has_runs = any(one.role is other.role and one.role in _MERGED_ROLES for one, other in pairwise(messages))
-    if not has_runs and all(len(message.parts) <= _PARTS_APART_MAX for message in messages):
+    if _are_apart(messages):
         return decoded
     merged: list[tuple[Role, list[Part]]] = []
     # For each message, and for the end after them, its place among the merged ones.
@@ -151,6 +150,17 @@ def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
         request=msgspec.structs.replace(decoded.request, messages=messages),
         originals=tuple(_moved(original, places) for original in decoded.originals),
     )
+
+
+def _are_apart(messages: Sequence[Message]) -> bool:
+    """Return whether no two messages are to be merged, and none has too many parts."""
+    before: Role | None = None
+    for message in messages:
+        role = message.role
+        if (role is before and role in _MERGED_ROLES) or len(message.parts) > _PARTS_APART_MAX:
+            return False
+        before = role
+    return True
 
 
 def _with_texts_joined(parts: list[Part]) -> Iterator[Part]:

@@ -60,6 +60,9 @@ _OURS = b"x-holdfast-"
 KEY_HEADERS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
 # Cookies belong to other servers of the client's host.
 _PRIVATE = frozenset({b"cookie", b"cookie2"})
+# Sent by the libraries of Anthropic.
+_ANTHROPIC = b"anthropic-version"
+_NOT_FOR_UPSTREAMS = _HOP_BY_HOP | _PRIVATE
 # With the gateway's own key: headers that choose another part of the operator's account, or another method or path.
 _CHOOSES_ACCOUNT = frozenset(
     {
@@ -76,6 +79,7 @@ _CHOOSES_ACCOUNT = frozenset(
 # Headers of a response that speak to a browser about our own origin. `access-control-` is a prefix.
 _FOR_BROWSERS = frozenset({b"set-cookie", b"set-cookie2", b"clear-site-data", b"alt-svc", b"strict-transport-security"})
 _CROSS_ORIGIN = b"access-control-"
+_NOT_FOR_CLIENTS = (_HOP_BY_HOP | _FOR_BROWSERS) - {_LENGTH}
 # aiohttp warns about larger bodies in one piece.
 _AT_ONCE_BYTES_MAX = 2**20
 # Families of upstreams, with the providers' own addresses.
@@ -288,7 +292,7 @@ def family_of(scope: Scope, path: str) -> str:
     is_list = path.startswith("/v1/models") and b"x-goog-api-key" in names
     if path.startswith("/v1beta/") or gemini.is_model_call(path) or is_list:
         return "gemini"
-    return "anthropic" if path.startswith("/v1/messages") or b"anthropic-version" in names else "openai"
+    return "anthropic" if path.startswith("/v1/messages") or _ANTHROPIC in names else "openai"
 
 
 def upstream_headers(
@@ -298,7 +302,7 @@ def upstream_headers(
 
     `is_key_ours`: the client's key is one of this gateway, so it is not forwarded.
     """
-    dropped = _HOP_BY_HOP | _PRIVATE | _connection_headers(headers) | (KEY_HEADERS if is_key_ours else frozenset())
+    dropped = _NOT_FOR_UPSTREAMS | _connection_headers(headers) | (KEY_HEADERS if is_key_ours else frozenset())
     forwarded = [(name, text) for name, text in headers if name not in dropped and not name.startswith(_OURS)]
     forwarded.append((b"accept-encoding", b"identity"))
     if any(name in KEY_HEADERS for name, _ in forwarded):
@@ -328,9 +332,11 @@ def _key_headers(upstream: Upstream) -> Mapping[str, str]:
 
 def client_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return an upstream's headers for the client, without those for browsers and those that only the gateway sends."""
-    dropped = (_HOP_BY_HOP | _FOR_BROWSERS) - {_LENGTH}
-    named = ((raw.lower(), text) for raw, text in headers)
-    return [(name, text) for name, text in named if name not in dropped and not name.startswith((_CROSS_ORIGIN, _OURS))]
+    return [
+        (name, text)
+        for raw, text in headers
+        if (name := raw.lower()) not in _NOT_FOR_CLIENTS and not name.startswith((_CROSS_ORIGIN, _OURS))
+    ]
 
 
 def check_key(upstream: Upstream, headers: RawHeaders) -> None:

@@ -190,8 +190,8 @@ def decode_request(
             systems.append("".join(part.text for part in _parts(message.content, context) if isinstance(part, Text)))
             originals.append(Original(written, len(messages), len(messages)))
             continue
-        messages.append(_message(message, context), is_merged=message.role in ("tool", "function"))
-        originals.append(Original(written, len(messages) - 1, len(messages)))
+        place = messages.append(_message(message, context), is_merged=message.role in ("tool", "function"))
+        originals.append(Original(written, place, place + 1))
     output_tokens_max = wire.max_tokens if wire.max_completion_tokens is None else wire.max_completion_tokens
     request = Request(
         messages.all(),

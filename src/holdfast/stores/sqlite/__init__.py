@@ -293,8 +293,9 @@ class SqliteStore:
         written = self._writer.info(session)
         if written is None:
             return await self._read_small(lambda db: reading.info(db, session))
-        # Nothing was waited for, so let other tasks run.
-        await asyncio.sleep(0)
+        if self._writer.is_yield_due():
+            # Nothing was waited for, so let other tasks run.
+            await asyncio.sleep(0)
         return written
 
     async def sessions(self, *, after: str = "", limit: int = 100) -> list[SessionInfo]:

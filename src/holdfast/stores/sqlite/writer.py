@@ -153,8 +153,8 @@ class Writer:
         self._path, self._registry = path, registry
         self._connection = WriteConnection(path, instances, clock)
         # On the loop: the task that requested operations in this iteration, whether another one did too, whether the
-        # last iteration with any had just one, when inline writes must yield, operations for the thread, and how many
-        # of those are not settled.
+        # last iteration with any had just one, when calls that wait for nothing must yield (0: none in this iteration),
+        # operations for the thread, and how many of those are not settled.
         self._requester: asyncio.Task[Any] | None = None
         self._is_shared = self._was_shared = False
         self._yield_at = 0.0
@@ -201,12 +201,7 @@ class Writer:
             raise StoreBusyError(f"write queue of {self._path} is full ({WAITING_MAX:,} operations); retry later")
         loop = self._outbox.attach()
         waiting = PendingWrite(operation, size_bytes, ends_turn, is_synced)
-        if self._requester is None:
-            self._requester, self._yield_at = asyncio.current_task(), time.perf_counter() + YIELD_SECONDS
-            # Runs after all tasks that are ready now, which may add operations.
-            loop.call_soon(self._end_iteration)
-        elif not self._is_shared:
-            self._is_shared = self._requester is not asyncio.current_task()
+        self._note_request(loop)
         if not (self._is_shared or self._was_shared or self._unsettled or self._collected) and (
             written := self._write_inline(waiting)
         ):
@@ -221,6 +216,27 @@ class Writer:
         waiting.future = future
         self._collected.append(waiting)
         return await future
+
+    def _note_request(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Note that the current task requests an operation in this iteration."""
+        if not self._yield_at:
+            self._begin_iteration(loop)
+        if self._requester is None:
+            self._requester = asyncio.current_task()
+        elif not self._is_shared:
+            self._is_shared = self._requester is not asyncio.current_task()
+
+    def is_yield_due(self) -> bool:
+        """Return whether calls that waited for nothing have kept the loop so long that other tasks are due."""
+        if not self._yield_at:
+            self._begin_iteration(self._outbox.attach())
+            return False
+        return time.perf_counter() >= self._yield_at
+
+    def _begin_iteration(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._yield_at = time.perf_counter() + YIELD_SECONDS
+        # Runs after all tasks that are ready now, which may add operations.
+        loop.call_soon(self._end_iteration)
 
     def info(self, session: str) -> SessionInfo | None:
         """Return the summary of a session that this store wrote last, without reading the file; None: read it."""
@@ -252,8 +268,10 @@ class Writer:
 
     def _end_iteration(self) -> None:
         """Pass the operations of this iteration to the thread."""
-        self._was_shared, self._is_shared = self._is_shared, False
-        self._requester = None
+        self._yield_at = 0.0
+        if self._requester is not None:
+            self._was_shared, self._is_shared = self._is_shared, False
+            self._requester = None
         if self._collected:
             self._pass_on()
 
