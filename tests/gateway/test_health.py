@@ -164,7 +164,7 @@ async def test_the_operator_sees_claims_with_their_evidence_and_drops_them(tmp_p
     assert opus == {
         "model": "anthropic:claude-opus-5-5",
         "prices": {"input_usd": 4.0, "cached_input_usd": 0.2, "output_usd": 20.0, "cache_write_usd": 5.0},
-        "stated_in": "https://platform.claude.com/docs/en/about-claude/pricing, 2026-11-18",
+        "stated_in": "copies of https://platform.claude.com/docs/en/about-claude/pricing, compared on 2026-11-18",
     }
     assert again.code == (404, "not_found")
 

@@ -113,7 +113,7 @@ def test_every_price_says_where_it_is_stated(tmp_path: Path) -> None:
     assert overrides.listed_prices("gemini:gemini-9-pro") == (Prices(2.0, None, 12.0, 2.5), listed)
     assert overrides.effective_prices("anthropic:claude-opus-5-5") == (
         Prices(4.0, 0.2, 20.0, 5.0),
-        "https://platform.claude.com/docs/en/about-claude/pricing, 2026-11-18",
+        "copies of https://platform.claude.com/docs/en/about-claude/pricing, compared on 2026-11-18",
     )
     assert overrides.effective_prices("openai:unheard-of") == (NO_PRICES, "")
     assert {"openai:gpt-5", "gemini:gemini-9-pro", "openai:gpt-5.6-terra"} <= set(overrides.priced_models)
@@ -150,7 +150,8 @@ def test_a_model_is_printed_with_the_places_that_state_its_prices(
     assert f"openai:gpt-5: $ in, $ cached from {listed}" in one
     assert f"openai:gpt-5: $ out from {path}" in one
     assert (
-        "openai:gpt-5.5: $ in, $ cached, $ out from https://developers.openai.com/api/docs/pricing, 2026-11-18" in one
+        "openai:gpt-5.5: $ in, $ cached, $ out from copies of https://developers.openai.com/api/docs/pricing, compared on 2026-11-18"
+        in one
     )
     assert " from " not in everything
     assert [row["prices"]["input_usd"] for row in rows] == [{"value": 2.0, "from": "list", "stated_in": str(listed)}]

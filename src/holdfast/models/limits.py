@@ -168,9 +168,9 @@ def _anthropic_prices(input_usd: float, output_usd: float, read_usd: float | Non
 # The pages that state the prices, and the day on which the rows were last compared with copies of them.
 PRICE_SOURCES: Mapping[str, str] = MappingProxyType(
     {
-        "openai": "https://developers.openai.com/api/docs/pricing, 2026-11-18",
-        "anthropic": "https://platform.claude.com/docs/en/about-claude/pricing, 2026-11-18",
-        "gemini": "https://ai.google.dev/gemini-api/docs/pricing, 2026-11-18",
+        "openai": "copies of https://developers.openai.com/api/docs/pricing, compared on 2026-11-18",
+        "anthropic": "copies of https://platform.claude.com/docs/en/about-claude/pricing, compared on 2026-11-18",
+        "gemini": "copies of https://ai.google.dev/gemini-api/docs/pricing, compared on 2026-11-18",
     }
 )
 
