@@ -36,7 +36,7 @@ T, B, C, N, P = Unit.TOKENS, Unit.BYTES, Unit.CHARS, Unit.COUNT, Unit.PIXELS
         ("a 32ki window, got 40ki tokens", Stated(32_768, 40_960, None, T)),
         ("150k tokens > 128k maximum", Stated(128_000, 150_000, None, T)),
         ("at most 1 million tokens, at most 64 thousand written", Stated(1_000_000, None, None, T)),
-        ("input 13.5万 tokens exceeds 12.8万", Stated(128_000, 135_000, None, T)),
+        ("输入 13.5万 tokens 超过 12.8万", Stated(128_000, 135_000, None, T)),
         ("your input has 9000 tokens. please reduce it to 8192 tokens", Stated(8192, 9000, None, T)),
         ("input of 9000 tokens with 500 output tokens exceeds the 8192 token window", Stated(8192, 9000, 500, T)),
         ("cannot truncate to 8192, required 9000", Stated(8192, 9000, None, T)),

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.faults.classifier import classify
-from holdfast.core.faults.words import in_english
+from holdfast.core.faults.translations import in_english
 from holdfast.types.faults import FaultKind, Phase, Refusal
 
 K = FaultKind
@@ -44,3 +44,7 @@ def test_a_refusal_in_another_language_is_read_like_one_in_english(
 
 def test_english_passes_as_it_is() -> None:
     assert in_english("the limit of tokens: modeled, maximise") == "the limit of tokens: modeled, maximise"
+
+
+def test_umlauts_written_as_two_letters_are_read_as_well() -> None:
+    assert in_english("anfrage ueberschreitet die kontextlaenge") == "request exceeds die context length"

@@ -246,7 +246,7 @@ def test_a_header_can_hold_the_code() -> None:
 def test_a_code_that_gateways_also_use_counts_where_no_sentence_says_more() -> None:
     wrapped = '{"error": {"type": "ServiceUnavailable", "message": "%s"}}'
     said, unsaid = (classify(refused(wrapped % message, 400)) for message in ("prompt is too long", "No."))
-    assert (said.kind, unsaid.kind) == (K.TOKEN_OVERFLOW, K.OVERLOADED)
+    assert (said.kind, unsaid.kind, unsaid.confidence) == (K.TOKEN_OVERFLOW, K.OVERLOADED, Confidence.LIKELY)
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, K.MODEL_NOT_FOUND), (500, K.TRANSIENT), (529, K.OVERLOADED)])

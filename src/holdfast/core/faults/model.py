@@ -5,7 +5,6 @@ calibrated: of the errors with a share of 0.9, nine in ten have that kind.
 """
 
 import pkgutil
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
@@ -15,17 +14,20 @@ import msgspec
 
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence
-from holdfast.core.faults.words import NUMBER, concepts, sentences
-from holdfast.types.faults import FaultKind, Phase
+from holdfast.core.faults.concepts import NUMBER, concepts, plain_words, sentences
+from holdfast.core.faults.numbers import stated
+from holdfast.types.faults import FaultKind, Phase, Unit
 
 # Longer words are cut: "authentication" and "authenticate" are one.
-_STEM_CHARS, _CODE_PIECE_CHARS, _PLACES_CHARS_MAX = 7, 5, 300
+_STEM_CHARS = 7
+_CODE_PIECE_CHARS = 5
+_PLACES_CHARS_MAX = 300
 
 
 def features(evidence: Evidence, phase: Phase) -> set[str]:
     """Return the names of everything about an error that may vote."""
     found = {"always", f"status:{evidence.status}", f"status:{(evidence.status or 0) // 100}xx", f"phase:{phase}"}
-    found.update(_of_sentences(evidence), _of_codes(evidence), _of_form(evidence))
+    found.update(_of_sentences(evidence), _of_codes(evidence), _of_form(evidence), _of_numbers(evidence))
     return found
 
 
@@ -44,23 +46,45 @@ def _of_sentences(evidence: Evidence) -> Iterator[str]:
 
 
 def _of_codes(evidence: Evidence) -> Iterator[str]:
-    yield f"general:{codes.kind_of(evidence.codes, codes.GENERAL)}"
+    for rows, name in ((codes.SPECIFIC, "code"), (codes.GENERAL, "general")):
+        if (kind := codes.kind_of(evidence.codes, rows)) is not None:
+            yield f"{name}:{kind}"
     for code in evidence.codes:
         yield f"={code}"
         framed = f"^{code}$"
-        starts = range(len(framed) - _CODE_PIECE_CHARS + 1)
-        yield from (f"~{framed[start : start + _CODE_PIECE_CHARS]}" for start in starts)
+        yield from (
+            f"~{framed[start : start + _CODE_PIECE_CHARS]}" for start in range(len(framed) - _CODE_PIECE_CHARS + 1)
+        )
 
 
 def _of_form(evidence: Evidence) -> Iterator[str]:
-    is_cut = evidence.is_stream and not evidence.has_ended
-    forms = (evidence.is_page, evidence.is_stream, is_cut, evidence.says_nothing, not evidence.text, not evidence.codes)
-    for number, holds in enumerate((*forms, evidence.documents)):
+    forms = {
+        "page": evidence.is_page,
+        "stream": evidence.is_stream,
+        "unended": evidence.is_stream and not evidence.has_ended,
+        "silent": evidence.says_nothing,
+        "wordless": not evidence.text,
+        "codeless": not evidence.codes,
+        "json": bool(evidence.documents),
+    }
+    for name, holds in forms.items():
         if holds:
-            yield f"form:{number}"
-            yield f"form:{number}|{evidence.status}"
+            yield f"form:{name}"
+            yield f"form:{name}|{evidence.status}"
     yield f"by_status:{codes.BY_STATUS.get(evidence.status or 0)}"
-    yield from (f"@{word}" for word in re.findall("[a-z]+", " ".join(evidence.places).lower()[:_PLACES_CHARS_MAX]))
+    yield from (f"@{word}" for word in plain_words(evidence.places[:_PLACES_CHARS_MAX]))
+
+
+def _of_numbers(evidence: Evidence) -> Iterator[str]:
+    numbers = stated(evidence.text, evidence.numbers, Unit.TOKENS)
+    if numbers.limit is not None:
+        yield f"limit:{min(7, len(str(numbers.limit)))}"
+    if numbers.requested is not None:
+        yield f"requested:{min(7, len(str(numbers.requested)))}"
+    if numbers.limit is not None and numbers.requested is not None:
+        yield "both_above" if numbers.requested > numbers.limit else "both_below"
+    if numbers.output is not None:
+        yield "output_stated"
 
 
 def shares(names: Iterable[str], extra: Mapping[FaultKind, float] | None = None) -> dict[FaultKind, float]:

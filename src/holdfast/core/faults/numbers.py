@@ -1,14 +1,14 @@
 """Extract the limit and the requested size from a provider's message.
 
-A number gets its role from the words around it, not from its order: the nearest cue before it, or the words after it.
-Comparisons, sums and ranges are unambiguous and are parsed first.
+Numbers get their role from the words around them, not from their order: the nearest cue before a number, or the words
+after it. Comparisons, sums and ranges are unambiguous and are parsed first.
 """
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 
 import msgspec
 
-from holdfast.core.faults.words import SENTENCE_END
 from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import Unit
 
@@ -22,138 +22,216 @@ class Stated(msgspec.Struct, frozen=True):
     unit: Unit | None = None
 
 
-# Powers of ten and of two. Providers that mean 1,048,576 print the bytes; "MB" mostly means a million.
-_SCALE = {"k": 10**3, "thousand": 10**3, "万": 10**4, "m": 10**6, "million": 10**6, "ki": 2**10, "mi": 2**20}
-_SCALE |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "px": 1}
+class _Role(Enum):
+    LIMIT = "limit"
+    TOTAL = "total"
+    PROMPT = "prompt"
+    # Used so far: by this request, or before it if the request is listed separately.
+    USED = "used"
+    OUTPUT = "output"
+    OVERSHOOT = "overshoot"
+
+
+class _Number(msgspec.Struct, frozen=True):
+    value: int
+    role: _Role
+    unit: Unit | None
+
+
+def any_of(*alternatives: str) -> str:
+    """Return a pattern that matches any of the alternatives."""
+    return f"(?:{'|'.join(alternatives)})"
+
+
 _DIGITS = r"(?:-?\d{1,3}(?:[,_]\d{3}){1,4}|-?\d{1,15}(?:\.\d{1,6})?)"
+_SUFFIXES = "k|m|ki|mi|kb|mb|gb|kib|mib|gib|thousand|million|px|万"
 # A number that is not part of a path, a version, a model name, a date or an index.
-_N = rf"(?<![\w.\-/#])(?<!\w\[)(?<!\d:){_DIGITS}(?: ?(?:{'|'.join(_SCALE)}))?(?![a-z\d])(?!\.\d|[-:/]\d)"
-_NUMBER = Pattern(_N)
-# The largest context window is ten million today; above a billion it is an id or a time.
-_VALUE_MAX = 1_000_000_000
-
-_WORDS = r"\)?(?:[ -][a-z()_]+){0,4}"
-# A comparison, and the text up to its right side: no number, no new sentence, and no "by", which gives a distance.
-_OVER = (
-    r",? ?(?:which |that |together )*\)?(?:>=?|≥|/|vs\.?|(?:exceeds?|exceeded(?= th)|over|past|beyond|above"
-    r"|(?:greater|larger|longer|bigger|more) than|(?:is not|must|should) (?:be )?less(?: than)?)(?![a-z]))"
-    r"(?: or equal to)?(?:(?! by )[^.;,\d]){0,60}?"
-)
-_PLUS = r"(?: ?\+ ?| plus |,? and (?:a |your |the )?(?=max|output|completion|requested))(?:[a-z_]+ ){0,3}\(?"
-# Forms with the groups "limit", "asked", "plus" (added to what was asked) and "end" (a range without its end).
-_FORMS = (
-    Pattern(rf"(?P<asked>{_N}){_WORDS}{_PLUS}(?P<plus>{_N}){_WORDS}{_OVER}(?P<limit>{_N})"),
-    # The output that is asked for exceeds the window less the prompt.
-    Pattern(rf"(?P<plus>{_N}) > (?P<limit>{_N}) - (?P<asked>{_N})"),
-    Pattern(rf"(?P<asked>{_N}){_WORDS}{_OVER}(?P<limit>{_N})"),
-    # In "(9000 tokens, limit 8192)" the bracket or the complaint before it makes the first number the requested size.
-    Pattern(
-        rf"(?:\(|exceeded: ?|too (?:long|large|big|many): ?)(?P<asked>{_N})(?: tokens?| bytes| characters)?, ?"
-        rf"(?:n_)?(?:ctx|limit|max(?!_)\w*|window|context)[^.;,\d]{{0,20}}(?P<limit>{_N})"
-    ),
-    Pattern(rf"(?P<limit>{_N}){_WORDS} exceeded\W{{1,3}}(?P<asked>{_N})"),
-    Pattern(r"(?<![\w/.,-])(?P<asked>\d{3,12})(?:/| (?:out )?of (?:the )?)(?P<limit>\d{3,12})(?![\w/])"),
-    # "[1, 1025)" excludes its right side; round brackets on both sides are not meant that precisely.
-    Pattern(
-        r"(?:range|between|should? be|must be|shoule be|within)[^.;]{0,40}?(?:\[ ?"
-        rf"{_DIGITS}, ?(?P<limit>{_DIGITS}) ?(?:\]|(?P<end>\)))|\( ?{_DIGITS}, ?(?P<closed>{_DIGITS}) ?[)\]])"
-    ),
-    Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) (?P<limit>{_N})(?P<end> \(exclusive\))?"),
-)
-
-# Words before a number, by the role that they give it; those that end in "$" only count beside it. The nearest counts.
-_CUES = {
-    "distance": r"(?<!divisible )by( about| around| approximately)?$",
-    "used": r"used$",
-    "output": r"(max_(new_|completion_|output_)?tokens|num_predict|output tokens)( is| set to)?(?! ?\[)$",
-    "asked": (
-        r"request(ed|ing)( about| up to| a total of)?|result\w* in|contain\w*|needs?|uses|takes?|require[sd]?|estimated"
-        r"|projected|keep the first|n_keep|got|given|rec(ei|ie)v(ed|ing)|found|provid(ed|ing)|suppl(ied|ying)|sent"
-        r"|passed|specified|actual\w*|current(?! batch)\w*|has|have|was|were|you|whereas|value( of)?|not$|with$"
-        r"|too (long|large|big|high|many)|(?<!max )(?<!maximum )(?<!allowed )number of (prompt|input) tokens"
-    ),
-    "limit": (
-        r"max\w*|limit\w*|at most|up to|no more than|(not|cannot) exceed|exceed(s|ed)?$|over the|over$|below|under"
-        r"|within|<=?|≤|>=?$|(less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|(must|should) be|only"
-        r"|afford|allow\w*|supports?|accepts?|(reduced?|shorten(ed)?|cut|truncated?|trim(med)?)( it| the \w+)? to"
-        r"|window|context|(n_)?ctx|capacity|ceiling|budget(?!_)|cap of|truncation length|available$"
-        # A size stated of the model itself is its limit.
-        r"|models? ([a-z]+ ){1,4}is$|(window|model|slot) (only )?(has|holds|takes|fits)$|(this|the|your) model$"
-    ),
-    "none": (
-        r"(index|position|lines?|code|status|http|errors?(?! ?:)|version|(?<!_)ids?|port|level|tier|current batch size"
-        r"|smallest|min(imum)?|leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at)( is| of)?$"
-    ),
-    # These count only if there is no other: "maximum input length" is a limit.
-    "weak": (
-        r"prompt|inputs?|messages?|request|texts?|total|count|length|size|tokens?|dimensions?|height|width|(is|of|for)$"
-    ),
+_BEFORE, _AFTER = r"(?<![\w.\-/#])(?<!\w\[)(?<!\d:)", r"(?![a-z\d])(?!\.\d|[-:/]\d)"
+_N = f"{_BEFORE}({_DIGITS}(?: ?(?:{_SUFFIXES}))?){_AFTER}"
+_NUMBER = Pattern(f"{_BEFORE}({_DIGITS}(?: ?({_SUFFIXES}))?){_AFTER}")
+_SCALE = {
+    "k": 1_000,
+    "thousand": 1_000,
+    "万": 10_000,
+    "million": 1_000_000,
+    "ki": 2**10,
+    "mi": 2**20,
+    "m": 1_000_000,
+    # Providers that mean 1,048,576 print the bytes; "MB" mostly means a million.
+    "kb": 1_000,
+    "mb": 1_000_000,
+    "gb": 1_000_000_000,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
 }
+
+# --- Comparisons, sums and ranges ---
+
+_WORDS = r"(?:[ -][a-z()_]+){0,4}"
+_OVER = any_of(
+    r">=?|≥|/|vs\.?|(?:would |will |which |that )?exceeds?|exceeded|超过了?|超出",
+    r"(?:is |are )?(?:greater|larger|longer|more|bigger) than",
+    r"(?:(?:goe?s?|is|are) )?(?:over|past|beyond|above)(?![a-z])",
+    r"is not (?:less|smaller)(?: than)? or equal to",
+    r"(?:must|should|can) ?(?:be|not) (?:<=?|less than|smaller than|lower than|exceed)",
+)
+# Text allowed between a comparison and its right side: no number, no new sentence, and no "by", which gives a distance.
+_UP_TO_LIMIT = r"(?: ?or equal to)?(?:(?! by )[^.;,\d]){0,60}?"
+_PLUS = r"(?: ?\+ ?| plus )(?:[a-z_]+ ){0,3}\(?"
+_SUM = Pattern(rf"{_N}\)?{_WORDS}{_PLUS}{_N}\)?,?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
+# "9000 prompt tokens and max_tokens (512) exceed 8192": the requested output is named as such.
+_OUTPUT_TOO = r",? and (?:a |your |the )?(?:max|output|completion|requested)[a-z_ ]{0,24}\(?"
+_SUM_IN_WORDS = Pattern(rf"{_N}\)?{_WORDS}{_OUTPUT_TOO}{_N}\)?,?{_WORDS} ?{_OVER}{_UP_TO_LIMIT}{_N}")
+_DIFFERENCE = Pattern(rf"{_N} > {_N} - {_N}")
+_COMPARISON = Pattern(rf"{_N}\)?{_WORDS},? ?\)?{_OVER}{_UP_TO_LIMIT}{_N}")
+# "n_ctx 8192 < 9000 tokens"; with two such signs it is a range.
+_LESS = Pattern(rf"^[^<]*?{_N}\)?{_WORDS} ?<=? ?[^.;,<\d]{{0,30}}?{_N}[^<]*$")
+# "140123/131072" is a path or a date unless tokens are counted.
+_RATIO = Pattern(r"(?<![\w/.,-])(\d{3,12})(?:/| (?:out )?of (?:the )?)(\d{3,12})(?![\w/])")
+_BRACKETS = Pattern(
+    r"(?:range|between|should be|must be|shoule be|within)[^.;]{0,40}?[\[(] ?"
+    rf"({_DIGITS}), ?({_DIGITS}) ?([\])])"
+)
+_FROM_TO = Pattern(rf"(?:between|from) {_N}(?: \(?inclusive\)?)? (?:and|to) {_N}( \(exclusive\))?")
+# "Context length 8192 exceeded: got 9000".
+_TURNED = Pattern(r"exceeded\W{0,3}(?:[a-z]{1,20} ){0,2}(?:got|received|requested|given|sent|with|at|\(|:) ?\(?\d")
+# Comparison words that may give the distance instead; with "be" before them the number is too small.
+_FURTHER = Pattern(r"(?<![a-z])(?<!be )(?:over|past|beyond|above|more than|longer than|larger than)(?![a-z])")
+# "The limit of 50000 exceeded" states a limit on the left of the comparison.
+_LIMIT_BEFORE = Pattern(r"(?:limit(?: is| of|:)?|window of) ?\(?$")
+
+# --- Words around a number ---
+
+_LIMIT_WORDS = any_of(
+    r"max(?:imum)?\w*|limit\w*|at most|up to|no more than|not exceed|cannot exceed",
+    r"exceed(?:s|ed)?(?= ?$)|over(?: the|(?= ?$))",
+    r"(?:less|fewer|smaller|lower|shorter|larger|longer|greater|more) than|below|within|under|<=?|≤|>=?(?= ?$)|≥",
+    r"must be|should be|(?:must|should) (?:be|have) at least|only|afford|allow\w*|supports?|accepts?",
+    r"(?:reduced?|shorten(?:ed)?|cut|truncated?|trim(?:med)?)(?: it| them| (?:the|your) \w+)? to",
+    # A size stated of the model itself is its limit.
+    r"models? (?:[a-z]+ ){1,4}is(?= ?$)|(?:window|context|model|slot) (?:only )?(?:has|holds|takes|fits)(?= ?$)",
+    r"window|context|(?:n_)?ctx|capacity|ceiling|budget(?!_)|cap of|quotavalue|truncation length",
+    r"available(?=\W{0,3}$)|(?:this|the|your) model(?= ?\($)",
+    r"最大|最多|上限|限制|不能超过|不得超过|不超过|不可超过|超过了?|超出|小于|不大于|低于",
+)
+_ASKED_WORDS = any_of(
+    r"request(?:ed|ing)(?: about| up to| a total of)?|(?:request|prompt|messages|you) (?:has |have )?used",
+    r"contain(?:s|ed|ing)?(?: at least| about)?|result(?:ed|ing|s) in|needs?|require[sd]?|takes?|estimated|projected",
+    r"keep the first|(?<!maximum )(?<!max )(?<!allowed )number of (?:prompt|input) tokens",
+    r"got|given|rec(?:ei|ie)v(?:ed|ing)|found|provid(?:ed|ing)|suppl(?:ied|ying)|passed|sent|specified|actual\w*|current\w*",
+    r"has|have|was|were|you|whereas|too (?:long|large|big|high|many)|value of|value|(?:not|with)(?= ?$)",
+    r"prompt=|prompt_tokens=|n_keep|实际|当前|传入|输入了|共有?|现有|请求了",
+)
+# Weak cues count only without a stronger one before the number: "maximum input length" is a limit.
+_ASKED_WEAK_WORDS = any_of(
+    r"prompt|inputs?|messages?|request|texts?|total|count|length|size|tokens?|dimensions?|height|width",
+    r"(?:is|of|for)(?= ?$)|输入|长度|请求",
+)
+# These only count right before a number.
+_IGNORED_WORDS = any_of(
+    r"index|position|lines?|code|status|http|errors?(?! ?:)|version|(?<!_)ids?|port|level|tier|current batch size",
+    r"smallest|min(?:imum)?",
+    r"leaves?|keep=|new=|remain\w*|retry|retries|reset\w*|after|in|on|at",
+)
 _CUE = Pattern(
-    rf"(?<![a-z])(?:{'|'.join(f'(?P<{role}>{words})' for role, words in _CUES.items())})(?![a-z])".replace(
-        "$", r"(?=\W{0,4}$)"
-    )
+    rf"(?<![a-z])(?:(?P<overshoot>(?<!divisible )by(?=(?: about| around| approximately)?\W{{0,2}}$))"
+    rf"|(?P<used>used(?=\W{{0,4}}$))"
+    rf"|(?P<asked>{_ASKED_WORDS})"
+    rf"|(?P<limit>{_LIMIT_WORDS})|(?P<ignored>{_IGNORED_WORDS}(?=\W{{0,4}}(?:is |of )?$)))(?![a-z])"
 )
-# Words after a number, by the role that they give it, unless they belong to the next number.
-_FOLLOWING = {
-    "time": r"(seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|percent)(?![a-z])|%|秒|分钟",
-    "distance": r"(over|past|beyond|above) (the|its|your)",
-    "output": r"((in|for|of|as) )?((the|your|requested) )*(output|completion|max_\w*tokens|generat|draft)",
-    "asked": (
-        r"([a-z]+ )?((was|were|are|is) )?(provided|given|received|sent|found|supplied|requested|used|present|needed"
-        r"|required)\b(?![^\w,]{0,3}\d)|request[;,)]"
+_WEAK_CUE = Pattern(rf"(?<![a-z]){_ASKED_WEAK_WORDS}(?![a-z])")
+_OUTPUT_BEFORE = Pattern(
+    r"(?:max_?(?:new_?|completion_?|output_?)?tokens|output tokens|num_predict)\W*(?:is too large)?\W*$"
+    r"|max_(?:new_|completion_|output_)?tokens (?:is|set to) $"
+)
+_OUTPUT_AFTER = Pattern(
+    r"^\W{0,2}(?:tokens )?(?:(?:in|for|of|as) )?(?:the |your )?(?:requested )?"
+    r"(?:output|completion|max_(?:new_|completion_|output_)?tokens|generat\w+|draft)"
+)
+_PROMPT_AFTER = Pattern(
+    r"^\W{0,2}(?:tokens )?(?:(?:in|of|from|for) )?(?:the |your )?(?:text |tool |image )?"
+    r"(?:inputs?|prompt|messages|functions|tools|context)\b(?![^\w,]{0,3}\d)"
+)
+_LIMIT_AFTER = Pattern(
+    r"^[ -]?\(?(?:tokens?|bytes?|characters?|chars|items?|messages?|tools?|images?|pages?)?\)?[ -]?(?:token |per \w+ )?"
+    r"(?:max(?:imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window"
+    r"|(?:allowed|available|at most)\b(?!\W{0,2}\d)|or (?:less|fewer)|的?(?:上限|限制))"
+)
+_ASKED_AFTER = Pattern(
+    r"^ ?(?:[a-z]+ ){0,2}(?:(?:was|were|are|is) )?"
+    r"(?:provided|given|received|sent|found|supplied|requested|used|present|needed|required)\b(?![^\w,]{0,3}\d)"
+    r"|^ request(?=[;,)])"
+)
+# In "(9000 tokens, limit 8192)" the bracket or the complaint before it makes the first number the requested size.
+_BOUND_NEXT = Pattern(r"^ ?(?:tokens?|bytes|characters)?, ?(?:n_)?(?:ctx|limit|max\w*|window|context)[^.;\d]{0,20}\d")
+_OPENING = Pattern(r"(?:\(|exceeded: ?|too (?:long|large|big|many): ?)$")
+_TIME_AFTER = Pattern(
+    r"^[ -]?(?:seconds?|secs?|ms|milliseconds?|minutes?|mins?|hours?|days?|months?|%|percent|秒|分钟)(?![a-z])"
+)
+_UNIT_AFTER = (
+    (Pattern(r"^\W{0,2}(?:\w+ ){0,2}tokens?\b|^ ?个? ?tokens?"), Unit.TOKENS),
+    (Pattern(r"^ ?\(?(?:characters?|chars?)\b|^ ?个?字符|^ ?个?字"), Unit.CHARS),
+    (Pattern(r"^ ?\(?bytes?\b|^ ?b\b|^ ?字节"), Unit.BYTES),
+    (Pattern(r"^ ?\(?(?:pixels?|px)\b|^ ?像素"), Unit.PIXELS),
+    (
+        Pattern(
+            r"^[ -]?(?:\w+ )?(?:images?|pages?|items?|messages?|tools?|files?|documents?)"
+            r"|^ ?(?:\w+ )?(?:texts|blocks|elements|requests?)\b|^ ?(?:张|页|个)"
+        ),
+        Unit.COUNT,
     ),
-    "limit": (
-        r"((token|per \w+) )?(max(imum)?\b(?![a-z_ ]{0,30}\W{0,3}\d)|limit(?!\W{0,2}\d)|context|window"
-        r"|(allowed|available|at most)\b(?!\W{0,2}\d)|or (less|fewer))"
-    ),
-    "prompt": (
-        r"((in|of|from|for) )?((the|your) )?((text|tool|image) )?(inputs?|prompt|messages|functions|tools|context)\b"
-        r"(?![^\w,]{0,3}\d)"
-    ),
-}
-# Cues before and after a number in the order in which they count.
-_PRIORITIES = (
-    *("after time", "before distance", "after distance", "after asked", "before limit", "after limit", "before none"),
-    *("after output", "after prompt", "before output", "before used", "before asked"),
 )
-_AFTER = Pattern(
-    r"^[ (-]{0,2}((tokens?|bytes?|characters?|chars|items?|messages?|tools?|images?|pages?)\b[) -]{0,2})?"
-    rf"(?:{'|'.join(f'(?P<{role}>{words})' for role, words in _FOLLOWING.items())})"
-)
-_UNIT_AFTER = Pattern(
-    r"^[ (-]{0,2}(?:(?P<chars>char(acter)?s?)|(?P<bytes>bytes?|b)|(?P<pixels>pixels?|px)"
-    r"|(\w+ ){0,2}?(?P<tokens>tokens?)"
-    r"|(\w+ )?(?P<count>images?|pages?|items?|messages?|tools?|files?|documents?|texts|requests?))\b"
-)
-_LEFT_CHARS, _RIGHT_CHARS = 70, 40
+# A sentence end resets the cues; the last two are the Chinese full stop and semicolon.
+_SENTENCE_END = Pattern("[.!?] |[;\u3002\uff1b]")
 
-# Field names under which servers state the limit, the limit if the other number is stated as well, and that one.
+# Field names under which servers state the two numbers.
 _LIMIT_FIELD = Pattern(
-    r"^nctx$|^quotavalue$|limit$|^max.+(token|len|context|allowed|size)|^(model|context)(len|wind|size)"
+    r"^nctx$|^quotavalue$|^max.+(?:tokens?|len(?:gth)?$|length|context|allowed|size)|^(?:model|context)(?:len(?:gth)?$|length|window|size|limit)|limit$"
 )
-_WEAK_LIMIT_FIELD = Pattern(r"^max(imum)?(tokens|size|value|count|bytes|chars)?$|^limit|^(allowed|available|capacity)")
 _ASKED_FIELD = Pattern(
-    r"^(n|num)?(prompt|input|request(ed)?|required|seq(uence)?|estimated|current|provided|received|sent|used|total)?"
-    r"(input|prompt)?(tokens?|size|len(gth)?|bytes)(count|used)?$|^(estimated|current|provided|received|sent|used|given)$"
-    r"|^(got|total|requested)$|^actual"
+    r"^n?(?:prompt|input|requested|required|total|seq|sequence)(?:tokens?|len|length)$|^requested$|^actual|^tokencount$"
 )
+# Ambiguous names: they count only if the other number is stated as well.
+_LIMIT_FIELD_WEAK = Pattern(
+    r"^max(?:imum)?(?:tokens|size|value|count|bytes|chars)?$|^limit(?:tokens|bytes)$|^(?:allowed|available|capacity)(?:tokens)?$"
+)
+_ASKED_FIELD_WEAK = Pattern(
+    r"^(?:n|num)?(?:prompt|input|request|estimated|current|provided|received|sent|used|total)?(?:input|prompt)?"
+    r"(?:tokens?|size|length|bytes)(?:count|used)?$|^(?:estimated|current|provided|received|sent|used|given|got|total)$"
+)
+
+# The largest context window is ten million today; above a billion it is an id or a time.
+_TOKENS_MAX = 1_000_000_000
+_LEFT_CHARS, _RIGHT_CHARS = 70, 40
 
 
 def stated(text: str, fields: Mapping[str, int], unit: Unit | None) -> Stated:
     """Extract the numbers of one sentence. `unit` is the unit of the fault's kind; None takes it from the words."""
     # Comparisons are the most reliable, then named fields, then cues.
-    sources = (_from_forms(text, unit), _from_fields(fields, unit), _from_cues(text, unit))
-    columns = zip(*map(msgspec.structs.astuple, sources), strict=True)
-    return Stated(*(next((one for one in column if one is not None), None) for column in columns))
+    found = _from_comparison(text, unit)
+    for other in (_from_fields(fields, unit), _from_cues(text, unit)):
+        found = Stated(
+            limit=found.limit if found.limit is not None else other.limit,
+            requested=found.requested if found.requested is not None else other.requested,
+            output=found.output if found.output is not None else other.output,
+            unit=found.unit or other.unit,
+        )
+    return found
 
 
 def _from_fields(fields: Mapping[str, int], unit: Unit | None) -> Stated:
-    limit, weak, requested = (
-        next((value for name, value in fields.items() if names.search(name) and 0 < value < _VALUE_MAX), None)
-        for names in (_LIMIT_FIELD, _WEAK_LIMIT_FIELD, _ASKED_FIELD)
-    )
-    return Stated(limit or (weak if requested else None), requested if limit or weak else None, unit=unit)
+    """Read the two numbers from named fields."""
+    limit, requested = _first(fields, _LIMIT_FIELD), _first(fields, _ASKED_FIELD)
+    if limit is None or requested is None:
+        pair = (limit or _first(fields, _LIMIT_FIELD_WEAK), requested or _first(fields, _ASKED_FIELD_WEAK))
+        if None not in pair:
+            limit, requested = pair
+    return Stated(limit=limit, requested=requested, unit=unit)
+
+
+def _first(fields: Mapping[str, int], names: Pattern) -> int | None:
+    return next((value for name, value in fields.items() if names.search(name) and 0 < value < _TOKENS_MAX), None)
 
 
 def _value(number: str) -> int:
@@ -162,77 +240,156 @@ def _value(number: str) -> int:
     return int(float(digits.replace(",", "").replace("_", "")) * _SCALE.get(number[len(digits) :].strip(), 1))
 
 
-def _from_forms(text: str, unit: Unit | None) -> Stated:
+def _from_comparison(text: str, unit: Unit | None) -> Stated:
     """Read "a + b > c", "a > b - c", "a > b" and ranges; the first form that matches counts."""
-    for form in _FORMS:
-        match = form.search(text)
-        groups = {} if match is None else {name: one for name, one in match.groupdict().items() if one is not None}
-        if match is None:
-            continue
-        counted = _unit_of(text[match.end() :])
-        limit = _value(groups.get("limit") or groups["closed"]) - ("end" in groups)
-        if "asked" not in groups:
-            return Stated(limit, unit=unit or counted)
-        asked, plus = _value(groups["asked"]), _value(groups.get("plus", "0"))
-        is_output = "plus" in groups and ("max_tokens" in text or "output" in text or "completion" in text)
-        # A comparison in characters is a rough estimate beside token counts; a smaller left side is no comparison of
-        # the request with its limit.
-        if asked + plus >= limit and not (unit is Unit.TOKENS and counted is Unit.CHARS):
-            near = _unit_of(text[match.start() + len(groups["asked"]) :])
-            return Stated(limit, asked + plus, plus if is_output else None, unit or counted or near)
-    return Stated()
+    forms = (_sum, _difference, _comparison, _less, _ratio, _range)
+    return next((found for form in forms if (found := form(text, unit)) is not None), Stated())
+
+
+def _sum(text: str, unit: Unit | None) -> Stated | None:
+    match = _SUM.search(text) or _SUM_IN_WORDS.search(text)
+    if match is None:
+        return None
+    prompt, output, limit = (_value(one) for one in match.groups())
+    is_output = "max_tokens" in text or "output" in text or "completion" in text
+    return Stated(limit, prompt + output, output if is_output else None, _unit_near(text, match.end(), unit))
+
+
+def _difference(text: str, unit: Unit | None) -> Stated | None:
+    match = _DIFFERENCE.search(text)
+    if match is None:
+        return None
+    output, limit, prompt = (_value(one) for one in match.groups())
+    return Stated(limit, prompt + output, output, unit)
+
+
+def _comparison(text: str, unit: Unit | None) -> Stated | None:
+    match = _COMPARISON.search(text)
+    if match is None or (unit is Unit.TOKENS and _unit_near(text, match.end(), None) is Unit.CHARS):
+        # A comparison in characters is a rough estimate next to the token counts.
+        return None
+    left, right = (_value(one) for one in match.groups())
+    if ">" not in match[0] and _LIMIT_BEFORE.search(text[: match.start()]):
+        return Stated(left, right, None, _unit_near(text, match.end(), unit)) if right > left else None
+    if _OUTPUT_AFTER.match(text[match.end(1) : match.end()]):
+        return Stated(right, None, left, unit)
+    found = _unit_near(text, match.end(), unit) or _unit_near(text, match.end(1), unit)
+    return Stated(right, left, None, found) if left >= right else _smaller_left(match[0], left, right, unit, found)
+
+
+def _smaller_left(comparison: str, left: int, right: int, unit: Unit | None, found: Unit | None) -> Stated:
+    """Read a comparison whose left side is smaller than the limit that it is said to exceed."""
+    if "exceed" in comparison:
+        # The left side is a part of the requested size, or the two sides are swapped.
+        return Stated(left, right, None, unit) if _TURNED.search(comparison) else Stated(right, unit=unit)
+    # "808 tokens over the limit of 8192" gives the distance.
+    return Stated(right, left + right if _FURTHER.search(comparison) else left, None, found)
+
+
+def _less(text: str, unit: Unit | None) -> Stated | None:
+    match = _LESS.search(text) if unit is Unit.TOKENS else None
+    if match is None:
+        return None
+    limit, requested = (_value(one) for one in match.groups())
+    return Stated(limit, requested, None, unit) if 1 < limit < requested else None
+
+
+def _ratio(text: str, unit: Unit | None) -> Stated | None:
+    match = _RATIO.search(text) if unit is Unit.TOKENS else None
+    return None if match is None else Stated(limit=int(match[2]), requested=int(match[1]), unit=unit)
+
+
+def _range(text: str, unit: Unit | None) -> Stated | None:
+    if match := _BRACKETS.search(text):
+        # "[1, 1025)" excludes its right side; round brackets on both sides are not meant that precisely.
+        is_open = match[3] == ")" and "[" in match[0]
+    elif match := _FROM_TO.search(text):
+        is_open = match[3] is not None
+    else:
+        return None
+    return Stated(limit=_value(match[2]) - is_open, unit=_unit_near(text, match.end(), unit))
 
 
 def _from_cues(text: str, unit: Unit | None) -> Stated:
     """Read numbers by the words around them."""
-    roles: dict[str, list[int]] = {}
-    for role, value, found in _roles(text):
-        if unit in {None, found} or found is None:
-            roles.setdefault(role, []).append(value)
-            unit = unit if role == "distance" else unit or found
+    numbers = [one for one in _roles(text) if unit is None or one.unit is None or one.unit is unit]
     # Messages often state the remaining tokens as well, which are 0 if the request was too large.
-    limit = next((value for value in roles.get("limit", ()) if value > 0), None)
-    output = next(iter(roles.get("output", ())), None)
-    return Stated(limit, _requested(roles, limit, output), output, unit)
+    limit = next((value for value in _values(numbers, _Role.LIMIT) if value > 0), None)
+    output = next(_values(numbers, _Role.OUTPUT), None)
+    return Stated(limit, _requested(numbers, limit, output), output, unit or _unit_in(numbers))
 
 
-def _requested(roles: Mapping[str, list[int]], limit: int | None, output: int | None) -> int | None:
-    totals = roles.get("asked", [])
+def _requested(numbers: list[_Number], limit: int | None, output: int | None) -> int | None:
+    totals = list(_values(numbers, _Role.TOTAL))
+    # Messages often repeat the prompt's size.
+    parts = set(_values(numbers, _Role.PROMPT))
     over = next((total for total in totals if limit is not None and total > limit), None)
     if over is not None:
         return over
-    if "prompt" in roles:
-        # Messages often repeat the prompt's size.
-        return sum(set(roles["prompt"])) + (output or 0)
-    if limit is not None and "distance" in roles:
-        return limit + roles["distance"][0]
-    return next(iter([*totals, *roles.get("used", [])]), None)
+    if parts:
+        return sum(parts) + (output or 0)
+    overshoot = next(_values(numbers, _Role.OVERSHOOT), None)
+    if limit is not None and overshoot is not None:
+        return limit + overshoot
+    return totals[0] if totals else next(_values(numbers, _Role.USED), None)
 
 
-def _roles(text: str) -> Iterator[tuple[str, int, Unit | None]]:
-    """Yield the role, value and unit of each number; numbers without a cue are skipped."""
+def _values(numbers: list[_Number], role: _Role) -> Iterator[int]:
+    return (one.value for one in numbers if one.role is role)
+
+
+def _unit_in(numbers: list[_Number]) -> Unit | None:
+    return next((one.unit for one in numbers if one.unit is not None and one.role is not _Role.OVERSHOOT), None)
+
+
+def _roles(text: str) -> Iterator[_Number]:
+    """Assign a role to each number; numbers without a cue are skipped."""
     start = 0
     for match in _NUMBER.finditer(text):
-        before = SENTENCE_END.split(text[max(start, match.start() - _LEFT_CHARS) : match.start()])[-1]
+        before = text[max(start, match.start() - _LEFT_CHARS) : match.start()]
+        before = _SENTENCE_END.split(before)[-1]
         after = text[match.end() : match.end() + _RIGHT_CHARS]
         start = match.end()
-        role, value = _role(before, after), _value(match[0])
-        if role not in {"", "none", "time"} and value < _VALUE_MAX:
-            yield role, value, _unit_of(after, match[0])
+        role = None if _TIME_AFTER.match(after) else _role(before, after)
+        value = _value(match[1])
+        if role is not None and value < _TOKENS_MAX:
+            yield _Number(value, role, _unit_of(match[2], after))
 
 
-def _role(before: str, after: str) -> str:
-    cues = [cue.lastgroup or "" for cue in _CUE.finditer(before)]
-    nearest = next((one for one in reversed(cues) if one != "weak"), "asked" if cues else "")
-    found = _AFTER.match(after)
-    following = "" if found is None else found.lastgroup
-    pairs = {f"before {nearest}", f"after {following}"}
-    return next((one.split()[1] for one in _PRIORITIES if one in pairs), "")
+def _role(before: str, after: str) -> _Role | None:
+    cues = list(_CUE.finditer(before))
+    cue = cues[-1].lastgroup if cues else None
+    role = _explicit_role(cue, before, after)
+    return role if role is not None or cue == "ignored" else _implied_role(cue, before, after)
 
 
-def _unit_of(after: str, number: str = "") -> Unit | None:
-    """Return the unit of a number by its suffix or the words after it."""
-    if number.endswith("b"):
+def _explicit_role(cue: str | None, before: str, after: str) -> _Role | None:
+    if cue == "overshoot":
+        return _Role.OVERSHOOT
+    if _OUTPUT_BEFORE.search(before):
+        return _Role.OUTPUT
+    if _ASKED_AFTER.match(after) or (_OPENING.search(before) and _BOUND_NEXT.match(after)):
+        return _Role.TOTAL
+    return _Role.LIMIT if cue == "limit" or _LIMIT_AFTER.match(after) else None
+
+
+def _implied_role(cue: str | None, before: str, after: str) -> _Role | None:
+    if _OUTPUT_AFTER.match(after):
+        return _Role.OUTPUT
+    if _PROMPT_AFTER.match(after):
+        return _Role.PROMPT
+    if cue == "used":
+        return _Role.USED
+    return _Role.TOTAL if cue == "asked" or _WEAK_CUE.search(before) else None
+
+
+def _unit_of(suffix: str | None, after: str) -> Unit | None:
+    if suffix == "px":
+        return Unit.PIXELS
+    if suffix is not None and suffix.endswith("b"):
         return Unit.BYTES
-    found = _UNIT_AFTER.match("px" if number.endswith("px") else after)
-    return None if found is None else Unit(found.lastgroup or "")
+    return next((unit for pattern, unit in _UNIT_AFTER if pattern.match(after)), None)
+
+
+def _unit_near(text: str, position: int, unit: Unit | None) -> Unit | None:
+    return unit or _unit_of(None, text[position : position + _RIGHT_CHARS])

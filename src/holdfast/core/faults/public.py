@@ -11,6 +11,7 @@ from holdfast.types.faults import Confidence, FaultKind, Phase, Refusal, Sent, U
 class Classification(msgspec.Struct, frozen=True):
     """A provider's error, classified."""
 
+    # The kind of the fault.
     kind: FaultKind
     # Certain is right in 99 of 100 cases, likely in 19 of 20. On a guess, retry rather than drop messages.
     certainty: Confidence

@@ -3,8 +3,6 @@
 `reply_fault` needs a few facts, taken from a typed `Reply` or from a raw body.
 """
 
-from collections.abc import Iterator, Sequence
-
 import msgspec
 
 from holdfast.core.faults.body import Json, plain
@@ -23,9 +21,8 @@ _READ_TOKENS_MIN = 1_000
 _USAGE_SHARE_MAX = 2.0
 
 # Text is nested less deeply in every dialect.
-_DEPTH_MAX = 7
-_STOP_KEYS = frozenset({"finish_reason", "finishReason", "stop_reason", "stopReason", "blockReason", "done_reason"})
-_USAGE_KEYS = frozenset({"prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count", "inputTokens"})
+_DEPTH_MAX = 6
+
 _LENGTH = frozenset({"length", "maxtokens", "maxoutputtokens", "incomplete"})
 _WINDOW_FULL = frozenset({"modelcontextwindowexceeded", "contextlengthexceeded", "contextwindowexceeded"})
 _FILTERED = frozenset(
@@ -99,15 +96,23 @@ def is_near(size: int | None, limit: int | None) -> bool:
 
 def _truncated_prompt(outcome: Outcome, sent: Sent) -> int | None:
     """Return the size of the prompt if usage shows that it did not fit: above the window, or truncated to it."""
-    used, window = outcome.input_tokens, sent.window_tokens or 0
+    used = outcome.input_tokens
     if used is None:
         return None
-    if window < used <= _USAGE_SHARE_MAX * window:
-        return used
-    if not outcome.has_output and 0 < _AT_WINDOW * window <= used <= window:
-        return max(used, sent.tokens or 0)
+    exceeding = None if sent.window_tokens is None else _at_window(used, sent.window_tokens, outcome, sent)
+    if exceeding is not None:
+        return exceeding
     is_truncated = sent.reports_all_read and used >= _READ_TOKENS_MIN and is_short(used, sent)
     return sent.tokens if is_truncated else None
+
+
+def _at_window(used: int, window: int, outcome: Outcome, sent: Sent) -> int | None:
+    """Return the size of the prompt if reported usage is above the window, or at it without output."""
+    if window < used <= _USAGE_SHARE_MAX * window:
+        return used
+    if not outcome.has_output and _AT_WINDOW * window <= used <= window:
+        return max(used, sent.tokens or 0)
+    return None
 
 
 def is_short(used: int, sent: Sent) -> bool:
@@ -118,36 +123,65 @@ def is_short(used: int, sent: Sent) -> bool:
 # --- Raw bodies ---
 
 
-def read_outcome(documents: Sequence[Json]) -> Outcome | None:
-    """Find a reply in decoded bodies, of any dialect and in any number of pieces; None if there is none."""
-    pieces = [list(_pairs(one, 0)) for one in documents]
-    replies = [pairs for pairs in pieces if any(_is_reply(name, value) for name, value in pairs)]
-    if not replies:
+def read_outcome(documents: tuple[Json, ...]) -> Outcome | None:
+    """Find a reply in decoded bodies, of any dialect; None if there is none."""
+    found = [one for one in map(_outcome, documents) if one is not None]
+    if not found:
         return None
-    pairs = [pair for one in reversed(replies) for pair in one]
-    stop = next((plain(value) for name, value in pairs if name in _STOP_KEYS and value and isinstance(value, str)), "")
-    # A refusal by the model has a field of its own, with any stop reason.
-    is_declined = any(name == "refusal" and isinstance(value, str) and value for name, value in pairs)
     return Outcome(
-        stop="refusal" if is_declined else stop,
-        has_output=any(_is_output(name, value) for name, value in pairs),
-        input_tokens=next((value for name, value in pairs if name in _USAGE_KEYS and isinstance(value, int)), None),
+        stop=next((one.stop for one in reversed(found) if one.stop), ""),
+        has_output=any(one.has_output for one in found),
+        input_tokens=next((one.input_tokens for one in reversed(found) if one.input_tokens is not None), None),
     )
 
 
-def _pairs(value: Json, depth: int) -> Iterator[tuple[str, Json]]:
-    """Yield every name and value of a document, down to a depth."""
-    for inner in value if isinstance(value, list) else ():
-        yield from _pairs(inner, depth + 1) if depth < _DEPTH_MAX else ()
-    for name, inner in value.items() if isinstance(value, dict) else ():
-        yield name, inner
-        yield from _pairs(inner, depth + 1) if depth < _DEPTH_MAX else ()
+def _outcome(document: Json) -> Outcome | None:
+    if not isinstance(document, dict):
+        return None
+    pieces = _pieces(document)
+    if pieces is None:
+        return None
+    stop = next((plain(value) for one in pieces for value in (_stop(one),) if value), "")
+    return Outcome(stop, any(_has_output(one, 0) for one in pieces), _input_tokens(document))
 
 
-def _is_reply(name: str, value: Json) -> bool:
-    if name in {"choices", "candidates", "output"}:
-        return isinstance(value, list)
-    return name in {"promptFeedback", "stop_reason", "stopReason"} or (name == "done" and isinstance(value, bool))
+def _pieces(document: dict[str, Json]) -> list[dict[str, Json]] | None:
+    """Return the parts of a reply with output and stop reason, or None if it is not a reply."""
+    if isinstance(inner := document.get("output"), dict):
+        return _pieces(inner)
+    for name in ("choices", "candidates"):
+        if isinstance(pieces := document.get(name), list):
+            return [one for one in pieces if isinstance(one, dict)]
+    if isinstance(feedback := document.get("promptFeedback"), dict):
+        return [feedback]
+    if (
+        isinstance(document.get("output"), list)
+        or "stop_reason" in document
+        or "stopReason" in document
+        or isinstance(document.get("done"), bool)
+    ):
+        return [document]
+    return None
+
+
+def _stop(piece: dict[str, Json]) -> str:
+    names = ("finish_reason", "finishReason", "stop_reason", "stopReason", "blockReason", "done_reason")
+    reason = next((value for name in names if isinstance(value := piece.get(name), str)), "")
+    message = piece.get("message")
+    # A refusal by the model has a field of its own, with any stop reason.
+    is_declined = isinstance(message, dict) and isinstance(message.get("refusal"), str) and message["refusal"] != ""
+    return "refusal" if is_declined else reason
+
+
+def _has_output(value: Json, depth: int) -> bool:
+    """Return whether a part of a reply has text or a tool call."""
+    if depth > _DEPTH_MAX:
+        return False
+    if isinstance(value, list):
+        return any(_has_output(one, depth + 1) for one in value)
+    if not isinstance(value, dict):
+        return False
+    return any(_is_output(name, inner) or _has_output(inner, depth + 1) for name, inner in value.items())
 
 
 def _is_output(name: str, value: Json) -> bool:
@@ -156,3 +190,11 @@ def _is_output(name: str, value: Json) -> bool:
     if name in {"tool_calls", "functionCall", "toolUse", "function_call"}:
         return bool(value)
     return name == "type" and value == "tool_use"
+
+
+def _input_tokens(document: dict[str, Json]) -> int | None:
+    usage = document.get("usage") or document.get("usageMetadata") or document
+    if not isinstance(usage, dict):
+        return None
+    names = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count", "inputTokens")
+    return next((value for name in names if isinstance(value := usage.get(name), int)), None)
