@@ -150,10 +150,7 @@ class MergedMessages:
         self._messages: list[tuple[Role, list[Part]]] = []
 
     def append(self, message: Message, *, is_merged: bool) -> int:
-        """Add a message, and return its place.
-
-        If `is_merged`, its parts go to the message before it, if that has the same role.
-        """
+        """Add a message, and return its place; if `is_merged`, its parts join a message of the same role before it."""
         if is_merged and self._messages and self._messages[-1][0] is message.role:
             self._messages[-1][1].extend(message.parts)
         else:
