@@ -277,8 +277,8 @@ def test_an_error_of_ours_comes_in_the_dialect_of_the_client(client: holdfast.bl
 
 
 def test_an_unknown_upstream_is_a_usage_error(client: holdfast.blocking.Client) -> None:
-    with pytest.raises(UsageError, match="gemini"):
-        holdfast.http.transport(client, upstream={"gemini": "http://127.0.0.1:1"})
+    with pytest.raises(UsageError, match="cohere"):
+        holdfast.http.transport(client, upstream={"cohere": "http://127.0.0.1:1"})
 
 
 def test_the_program_of_the_page_is_answered(url: str, tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ def test_the_beginning_of_a_message_is_its_text_or_the_name_of_its_attachment(
         ("a short word and then " + "y" * 80, "a short word and then " + "y" * 37 + "…"),
         ("many words " * 5 + "here", "many words " * 5 + "here"),
         ("many words, " * 6, "many words, " * 4 + "many words…"),
+        (NO_INPUT, ""),
     ],
 )
 def test_a_title_is_the_first_line_with_words(opening: str, title: str) -> None:

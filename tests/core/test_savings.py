@@ -355,7 +355,7 @@ STEP: tuple[AnyRecord, ...] = (
     InputAdmitted((Text("how deep?"),)),
     TurnStarted(1),
     AttemptStarted(1, 1, "m"),
-    ReplyRecorded(1, 1, CALLED, cost_usd=0.5),
+    ReplyRecorded(1, 1, CALLED, cost_usd=0.5, answered_at=40.0),
     ToolStarted(1, "c1", "depth"),
     ToolSettled(1, ToolResult("c1", (Text(REPEATED),)), 2, ("folded",)),
     AttemptStarted(1, 2, "m"),
@@ -364,14 +364,22 @@ STEP: tuple[AnyRecord, ...] = (
 
 def test_a_session_adds_up_the_savings_of_its_answers_and_knows_its_cache() -> None:
     reply, own = Reply((Text("deep"),), StopReason.END, Usage(2_500, 5, 1_000), "m"), OwnRequest(9_000, 0, 5, 2.0)
-    turn, _ = _folded(*STEP, ReplyRecorded(1, 2, reply, cost_usd=0.75, own_request=own))
+    turn, _ = _folded(*STEP, ReplyRecorded(1, 2, reply, cost_usd=0.75, own_request=own, answered_at=80.0))
     assert turn.saved == Saved(1, 0, 6_500, -1_000, 0, 1.25)
     assert turn.cache == PromptCache(2_500, 9_000, 0.5, 80.0, turn.view_changes)
     # A provider that reports no usage tells nothing about its cache.
     silent = msgspec.structs.replace(reply, usage=None)
     before, _ = _folded(*STEP)
-    after, _ = _folded(*STEP, ReplyRecorded(1, 2, silent, cost_usd=0.75, own_request=own))
+    after, _ = _folded(*STEP, ReplyRecorded(1, 2, silent, cost_usd=0.75, own_request=own, answered_at=80.0))
     assert (after.cache, after.saved) == (before.cache, Saved(1, 0, 9_000, 0, 5, 1.25))
+
+
+def test_the_cache_of_a_session_without_a_client_of_the_proxy_is_not_followed() -> None:
+    """The time of a record differs between the process that wrote it and a reader; the one in the record does not."""
+    native = tuple(
+        msgspec.structs.replace(one, answered_at=0.0) if isinstance(one, ReplyRecorded) else one for one in STEP
+    )
+    assert (_folded(*native)[0].cache, _folded(*STEP)[0].cache.at) == (NO_CACHE, 40.0)
 
 
 def test_the_view_shows_folded_output_and_every_other_reader_the_original() -> None:

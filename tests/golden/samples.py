@@ -231,6 +231,7 @@ _DONE: tuple[AnyRecord, ...] = (
         own_calls=("call-1",),
         said_before="I look.",
         own_request=_OWN,
+        answered_at=1_763_000_000.25,
     ),
     AttemptFailed(4, 2, _REFUSAL, _FAULT, _USAGE, 0.00125, is_relayed=True),
     AttemptAbandoned(4, 2, Abandonment.STORE_FULL),

@@ -173,7 +173,7 @@ def test_the_command_prints_a_table_of_what_was_asked_for(tmp_path: Path, monkey
     assert lines[0].split() == [*limits, "$", "in", "$", "cached", "$", "out", "$", "kept"]
     assert lines[1].split()[:3] == ["openai:gpt-5.4-mini", "100,000", "(override)"]
     assert len(lines) == 3
-    assert lines[2].startswith("openai:gpt-5.4-mini: $ in, $ cached, $ out from https://")
+    assert lines[2].startswith("openai:gpt-5.4-mini: $ in, $ cached, $ out from copies of https://")
     assert "No model matches" in CliRunner().invoke(models, ["no-such"]).output
 
 

@@ -54,6 +54,8 @@ def _outputs(body: bytes) -> list[str]:
         if isinstance(value, dict):
             if value.get("role") == "tool":
                 found.append(value["content"])
+            elif "functionResponse" in value:
+                found.extend(value["functionResponse"]["response"].values())
             elif value.get("type") in ("tool_result", "function_call_output"):
                 content: Any = value.get("content", value.get("output"))
                 found.append(content if isinstance(content, str) else "".join(one["text"] for one in content))
@@ -69,7 +71,9 @@ def _outputs(body: bytes) -> list[str]:
 
 
 def _tools(body: bytes) -> list[str]:
-    return [one.get("name") or one["function"]["name"] for one in json.loads(body).get("tools") or ()]
+    tools = json.loads(body).get("tools") or ()
+    flat = [declared for one in tools for declared in one.get("functionDeclarations", [one])]
+    return [one.get("name") or one["function"]["name"] for one in flat]
 
 
 async def _uses_tool(client: Recaller, output: str) -> None:

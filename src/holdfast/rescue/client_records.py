@@ -14,18 +14,19 @@ from holdfast.types.records import AttemptStarted, LeasedRecord, ReplyRecorded, 
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Sizes of a request that was answered, and the cost of the answer."""
+    """Sizes of a request that was answered, and the cost and time of the answer."""
 
     tokens: int
     tokens_raw: int
     output_tokens_max: int | None
     budgets: Budgets
     cost_usd: float | None
+    answered_at: float
 
     def noted_in(self, record: LeasedRecord) -> LeasedRecord:
         """Return a record of the answer with these figures."""
         if isinstance(record, ReplyRecorded):
-            return msgspec.structs.replace(record, cost_usd=self.cost_usd)
+            return msgspec.structs.replace(record, cost_usd=self.cost_usd, answered_at=self.answered_at)
         if isinstance(record, AttemptStarted):
             return msgspec.structs.replace(
                 record,

@@ -217,7 +217,7 @@ def account(turn: Turn, logged: Logged) -> Turn:
     """Return the session state with the usage and cost of a record added."""
     match logged.record:
         case ReplyRecorded(reply=reply, cost_usd=usd) if reply.usage is not None or usd is not None:
-            return _add_savings(_add_cost(turn, reply.usage, usd), logged.record, logged.at)
+            return _add_savings(_add_cost(turn, reply.usage, usd), logged.record)
         case AttemptFailed(usage=usage, cost_usd=usd) if usage is not None:
             return _add_cost(turn, usage, usd)
         case PieceSummarised(usage=usage, cost_usd=usd):
@@ -255,9 +255,9 @@ def _add_cost(turn: Turn, usage: Usage | None, usd: float | None) -> Turn:
     return replace(turn, spent=turn.spent.plus(usage, usd), spent_on_turn=on_turn)
 
 
-def _add_savings(turn: Turn, record: ReplyRecorded, at: float) -> Turn:
-    usage, own = record.reply.usage, record.own_request
-    if usage is not None:
+def _add_savings(turn: Turn, record: ReplyRecorded) -> Turn:
+    usage, own, at = record.reply.usage, record.own_request, record.answered_at
+    if usage is not None and at:
         turn = replace(turn, cache=after_reply(turn.cache, usage, own, turn.view_changes, at))
     if own is None:
         return turn

@@ -199,7 +199,8 @@ class Exchange:
             whole = await services.links.unfolded(request) if is_branch else request
             if whole is None:
                 return
-            sizes = measured(request, known, result.reply, self._bounds)
+            now = self._services.recorder.engine.clock.now()
+            sizes = measured(request, known, result.reply, self._bounds, now)
             if await services.recorder.record_answer(whole, session, result.reply, sizes):
                 await services.links.keep(request, session.key, result.answer_id)
                 if not request.held:

@@ -84,8 +84,8 @@ def with_known_parameters(request: ProxyRequest, known: Known, writer: ResponseW
     return request.with_body(without_refused(request.dialect, request.body, known.refused))
 
 
-def measured(request: ProxyRequest, known: Known, reply: Reply, bounds: Bounds) -> Measured:
-    """Return the sizes of a request that was answered. If the provider holds its history, it alone knows them."""
+def measured(request: ProxyRequest, known: Known, reply: Reply, bounds: Bounds, now: float) -> Measured:
+    """Return the sizes of a request that is answered now. If the provider holds its history, it alone knows them."""
     assert request.decoded is not None, "an unparsed request cannot be measured"
     budgets = budgets_of(request.sizes, known.limits, known.calibration, bounds)
     tokens, raw = known.calibration.estimate(request.sizes.tokens), request.sizes.tokens
@@ -93,7 +93,7 @@ def measured(request: ProxyRequest, known: Known, reply: Reply, bounds: Bounds) 
         tokens, raw = (reply.usage.input_tokens if reply.usage is not None else 0), 0
         budgets = Budgets(tokens, budgets.tokens_max)
     output, cost = request.decoded.request.output_tokens_max, request.models[0].prices.cost(reply.usage)
-    return Measured(tokens, raw, output, budgets, cost)
+    return Measured(tokens, raw, output, budgets, cost, now)
 
 
 def fault_of(

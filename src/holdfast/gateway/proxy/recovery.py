@@ -107,11 +107,11 @@ class ProxyCaller:
 
     def noted(self, record: ReplyRecorded) -> ReplyRecorded:
         """Return the record of an answer with its number at the client, who does not have one that is continued."""
-        own_calls = self._own_calls(record.reply)
+        own_calls, now = self._own_calls(record.reply), self._engine.clock.now()
         is_added = is_continued(record.reply.parts, own_calls)
+        record = msgspec.structs.replace(record, answered_at=now)
         if self._sent is not None:
-            own_tokens, now = self._request.sizes.tokens, self._engine.clock.now()
-            record = self._sent.compared(record, own_tokens, now, is_added=is_added)
+            record = self._sent.compared(record, self._request.sizes.tokens, now, is_added=is_added)
         if is_added:
             return msgspec.structs.replace(record, own_calls=own_calls)
         said_before = self._joined.filter.said_before if self._joined is not None else ""

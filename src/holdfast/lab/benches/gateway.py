@@ -5,6 +5,7 @@ disk slows both alike.
 """
 
 import asyncio
+import importlib
 import os
 import resource
 import sys
@@ -23,6 +24,7 @@ import msgspec
 
 from holdfast.cli.output import json_option
 from holdfast.lab.benches.harness import Measured, folder_option, print_figures
+from holdfast.lab.benches.store import postgres_bench
 
 # --- Latency that the proxy adds, compared with a bare proxy in the same run ---
 
@@ -30,7 +32,7 @@ from holdfast.lab.benches.harness import Measured, folder_option, print_figures
 # Promised: at most this many times the latency that the bare proxy adds.
 P50_TIMES_MAX = 1.5
 P99_TIMES_MAX = 2.0
-_START_SECONDS_MAX = 60
+START_SECONDS_MAX = 60
 _PATH = "/v1/chat/completions"
 # Warm-up rounds, not measured.
 _WARM = 20
@@ -44,7 +46,7 @@ async def run_server(*command: str, folder: Path) -> AsyncGenerator[str, None]:
     )
     try:
         assert program.stdout is not None
-        line = await asyncio.wait_for(program.stdout.readline(), _START_SECONDS_MAX)
+        line = await asyncio.wait_for(program.stdout.readline(), START_SECONDS_MAX)
         yield line.decode().split()[-1]
     finally:
         if program.returncode is None:
@@ -130,7 +132,6 @@ STREAMS_PROMISED = 2_000
 SHARE_FLOOR = 0.5
 # Bytes per sync: a page, like a short commit.
 _PAGE = b"x" * 4_096
-_START_SECONDS_MAX = 60
 _DESCRIPTORS = 10_000
 
 
@@ -186,7 +187,7 @@ async def run_gateway(folder: Path) -> AsyncGenerator[Server, None]:
         stack.push_async_callback(program.wait)
         stack.callback(_end, program)
         assert program.stdout is not None
-        line = await asyncio.wait_for(program.stdout.readline(), _START_SECONDS_MAX)
+        line = await asyncio.wait_for(program.stdout.readline(), START_SECONDS_MAX)
         connector = aiohttp.TCPConnector(limit=0)
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         yield Server(line.decode().split()[-1], program.pid, folder, http)
@@ -225,9 +226,9 @@ async def measure_streams(server: Server, effort: Effort) -> list[Measured]:
     """Return the memory of event streams, scaled to the promised number."""
     await server.post("watched", "hello", "wait")
     # The first streams allocate what all share.
-    warm = [await _watch(server) for _ in range(20)]
+    warm = [await watch_events(server.url, "watched") for _ in range(20)]
     before = server.resident_mb()
-    streams = [await _watch(server) for _ in range(effort.streams)]
+    streams = [await watch_events(server.url, "watched") for _ in range(effort.streams)]
     grown = server.resident_mb() - before
     for writer in (*warm, *streams):
         writer.transport.abort()
@@ -236,11 +237,11 @@ async def measure_streams(server: Server, effort: Effort) -> list[Measured]:
     return [Measured(name, for_all, STREAMS_MB_MAX, STREAMS_MB_MAX / for_all, 1.0, "MB")]
 
 
-async def _watch(server: Server) -> asyncio.StreamWriter:
+async def watch_events(url: str, session: str) -> asyncio.StreamWriter:
     """Open an event stream, and return after its first event."""
-    place = urlsplit(server.url)
+    place = urlsplit(url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
-    writer.write(b"GET /api/sessions/watched/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    writer.write(f"GET /api/sessions/{session}/events HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     await reader.readuntil(b"event: watching")
     return writer
 
@@ -289,9 +290,20 @@ async def measure(folder: Path, effort: Effort) -> list[Measured]:
 @click.command("gateway")
 @json_option
 @click.option("--long", "is_long", is_flag=True, help="2,000 streams and 500 sessions; takes a minute.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(2, 16),
+    help="Measure so many gateways on a temporary PostgreSQL server instead, and kill one; --long: 10,000 sessions.",
+)
 @folder_option
-def gateway(folder: Path | None, *, as_json: bool, is_long: bool) -> None:
+def gateway(folder: Path | None, nodes: int | None, *, as_json: bool, is_long: bool) -> None:
     """Measure the gateway's native API and its proxy; exit with 1 if a figure is below its floor."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=folder) as place:
-        figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
+        if nodes is None:
+            figures = asyncio.run(measure(Path(place), LONG if is_long else SHORT))
+        else:
+            postgres_bench()
+            # Needs the driver, which is an extra.
+            several = importlib.import_module("holdfast.lab.bench_nodes")
+            figures = asyncio.run(several.measure(Path(place), nodes, several.LONG if is_long else several.SHORT))
     print_figures(figures, as_json=as_json)

@@ -49,6 +49,9 @@ class ReplyRecorded(Record, frozen=True):
     said_before: str = ""
     # The request of the proxy's client as it came; None: it was sent unchanged.
     own_request: OwnRequest | None = None
+    # Time of an answer to a client of the proxy, by the gateway's clock: the age of the provider's prompt cache. 0: of
+    # another session.
+    answered_at: float = 0.0
 
 
 class AttemptFailed(Record, frozen=True):
