@@ -5,7 +5,7 @@ results, and an answer. `load` reads what the next turn of the framework reads. 
 """
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -408,7 +408,6 @@ class PydanticAI(_LoadsAll):
 
 
 Maker = Callable[[Path], PeerStore]
-Preparing = Callable[[], Awaitable[None]]
 # Name -> the distribution whose version is reported, what is measured, and its class.
 PEERS: dict[str, tuple[str, str, Maker]] = {
     "plain": ("", "sqlite3, one commit per message", Plain),

@@ -1,4 +1,4 @@
-"""What real agents are told of their context after a rescue: `python -m tests.real_agents.told [claude codex]`.
+"""Show what real agents are told of their context after a rescue: `python -m tests.real_agents.told [claude codex]`.
 
 An agent grows a conversation to twice the model's window of 64,000 tokens behind a gateway, with its own compaction on:
 once it is told a window of 1,000,000 tokens, as `holdfast run` tells it, once the model's own. Everything between the

@@ -329,7 +329,7 @@ def remove(file: KeyFile | SharedKeys, name: str, *, as_json: bool) -> None:
 def usage(store: Place | None, name: str | None, periods: int, session: str | None, *, as_json: bool) -> None:
     """Show requests, tokens and cost of the gateway by day, key and model.
 
-    Where requests of clients were sent changed, a second table shows them as they came: estimated by the sizes and the
+    A second table shows requests that were sent changed as their clients sent them: estimated by the sizes and the
     cache reports, negative savings included. Summaries and recalls count as cost of the changes.
     """
     if session is not None:
