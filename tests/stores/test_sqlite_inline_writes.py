@@ -66,6 +66,22 @@ async def test_of_those_that_come_together_only_the_first_is_not_grouped(store: 
     assert (second_commits - first_commits, store.commits - second_commits) == (2, 1)
 
 
+async def test_tasks_that_append_together_share_every_commit_but_the_first(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first task writes inline once and is then alone in an iteration of the loop, while the others wait.
+    monkeypatch.setattr(sqlite_writer, "YIELD_SECONDS", 0.0)
+
+    async def send(task: int) -> None:
+        for number in range(20):
+            await store.admit(f"s{task}", an_input(str(number)))
+
+    commits = store.commits
+    await asyncio.gather(*(send(task) for task in range(16)))
+
+    assert store.commits - commits <= 22
+
+
 async def test_after_company_has_gone_the_loop_writes_again(store: SqliteStore) -> None:
     await asyncio.gather(*(store.admit(f"s{number}", an_input()) for number in range(5)))
 

@@ -305,6 +305,9 @@ class Writer:
 
     def _settle(self, written: WriteResult, *, count: int) -> None:
         self._unsettled -= count
+        if count > 1:
+            # Their tasks run in the next iteration and may all request again: the first of them must not write inline.
+            self._was_shared = True
         for waiting, result, error in written.outcomes:
             future = waiting.future
             if future is None or future.done():
