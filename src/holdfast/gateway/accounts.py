@@ -8,9 +8,7 @@ the sessions have it.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -119,10 +117,13 @@ class _Held:
     account: Account = EMPTY
     read_at: float = float("-inf")
     pending: dict[str, UsageTotals] = field(default_factory=dict)
+    # Requests that began, by model: a part of what is pending.
+    requests: dict[str, int] = field(default_factory=dict)
     # Usage in the append that is under way.
     writing: dict[str, UsageTotals] = field(default_factory=dict)
-    running: Counter[str] = field(default_factory=Counter)
+    running: dict[str, int] = field(default_factory=dict)
     limits: KeyLimits = field(default_factory=KeyLimits)
+    is_limited: bool = False
     flushing: asyncio.Task[None] | None = None
     # Held while the account is read on, so that usage is counted either in it or beside it.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -130,8 +131,25 @@ class _Held:
     def add(self, model: str, totals: UsageTotals) -> None:
         self.pending[model] = plus(self.pending.get(model, UsageTotals()), totals)
 
+    @property
+    def is_pending(self) -> bool:
+        """True if usage is not recorded yet, besides that of an append that is under way."""
+        return bool(self.pending or self.requests)
+
+    def take(self) -> dict[str, UsageTotals]:
+        """Return what is pending, and none is from then on."""
+        self._add_requests()
+        taken, self.pending = self.pending, {}
+        return taken
+
+    def _add_requests(self) -> None:
+        requests, self.requests = self.requests, {}
+        for model, number in requests.items():
+            self.add(model, UsageTotals(requests=number))
+
     def current(self, now: float) -> Account:
         """Return the account with the usage that is not recorded yet."""
+        self._add_requests()
         account = self.account
         for unrecorded in (self.writing, self.pending):
             for model, totals in unrecorded.items():
@@ -165,23 +183,28 @@ class Accounts:
         model, totals = used
         self._add(tenant_of(session), model_label(model), totals)
 
-    @asynccontextmanager
-    async def admitted(self, tenant: str, limits: KeyLimits, model: str) -> AsyncIterator[None]:
+    def admitted(self, tenant: str, limits: KeyLimits, model: str) -> "_Admitted":
         """Count a request to a model while it runs. Raises if the key may not use the model or a limit is reached."""
         check_allowed(limits, model)
-        model = model_label(model)
+        return _Admitted(self, tenant, limits, model_label(model))
+
+    async def begin(self, tenant: str, limits: KeyLimits, model: str) -> None:
+        """Count a request that begins. Raises if a limit is reached."""
         held = self._of(tenant)
-        held.limits = limits
-        if is_limited(limits):
+        if held.limits is not limits:
+            held.limits, held.is_limited = limits, is_limited(limits)
+        if held.is_limited:
             await self._check(tenant, held, model)
-        self._add(tenant, model, UsageTotals(requests=1))
-        held.running[model] += 1
-        try:
-            yield
-        finally:
-            held.running[model] -= 1
-            if not held.running[model]:
-                del held.running[model]
+        held.requests[model] = held.requests.get(model, 0) + 1
+        held.running[model] = held.running.get(model, 0) + 1
+        self._record_soon(tenant, held)
+
+    def end(self, tenant: str, model: str) -> None:
+        """Count a request as no longer running."""
+        running = self._of(tenant).running
+        running[model] -= 1
+        if not running[model]:
+            del running[model]
 
     async def account(self, tenant: str) -> Account:
         """Return the account of a tenant, with the usage of this process that is not recorded yet."""
@@ -192,7 +215,7 @@ class Accounts:
     async def names(self) -> list[str]:
         """Return the names of all tenants that have an account, in order."""
         stored = [name async for name in account_names(self._store)]
-        return sorted({*stored, *(name for name, held in self._held.items() if held.pending or held.writing)})
+        return sorted({*stored, *(name for name, held in self._held.items() if held.is_pending or held.writing)})
 
     async def close(self) -> None:
         """Record all usage that is not recorded yet."""
@@ -216,6 +239,9 @@ class Accounts:
     def _add(self, tenant: str, model: str, totals: UsageTotals) -> None:
         held = self._of(tenant)
         held.add(model, totals)
+        self._record_soon(tenant, held)
+
+    def _record_soon(self, tenant: str, held: _Held) -> None:
         if held.flushing is None:
             held.flushing = asyncio.create_task(self._flush(tenant, held), name="record usage")
 
@@ -241,8 +267,8 @@ class Accounts:
 
     async def _flush(self, tenant: str, held: _Held) -> None:
         """Record usage until none is pending. A store that fails is asked again later: usage is not lost meanwhile."""
-        while held.pending:
-            await asyncio.sleep(_GATHER_LIMITED_SECONDS if is_limited(held.limits) else _GATHER_SECONDS)
+        while held.is_pending:
+            await asyncio.sleep(_GATHER_LIMITED_SECONDS if held.is_limited else _GATHER_SECONDS)
             try:
                 await self._append(tenant, held)
             except HoldfastError as error:
@@ -254,7 +280,7 @@ class Accounts:
         held.flushing = None
 
     async def _append(self, tenant: str, held: _Held) -> None:
-        held.writing, held.pending = held.pending, {}
+        held.writing = held.take()
         key = account_key(tenant)
         while held.writing:
             model, totals = next(iter(held.writing.items()))
@@ -266,6 +292,21 @@ class Accounts:
         due = totals_due(held.account)
         if due is not None:
             await self._store.admit(key, due)
+
+
+class _Admitted:
+    """A request that counts while it runs. Every request has one: a generator would take several times as long."""
+
+    __slots__ = ("_accounts", "_limits", "_model", "_tenant")
+
+    def __init__(self, accounts: Accounts, tenant: str, limits: KeyLimits, model: str) -> None:
+        self._accounts, self._tenant, self._limits, self._model = accounts, tenant, limits, model
+
+    async def __aenter__(self) -> None:
+        await self._accounts.begin(self._tenant, self._limits, self._model)
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._accounts.end(self._tenant, self._model)
 
 
 def _usage_of(record: object, model: str, *, is_proxied: bool) -> tuple[str, UsageTotals] | None:

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -38,6 +39,9 @@ _RENEWED = re.compile(r"instruct|rule|context|env|memor|setting|guideline|prefer
 _CLOSING_CHARS_MAX = 200
 # Frames that one message may have at its beginning or at its end.
 _FRAMES_MAX = 32
+# Texts whose parts are cached, and how long each may be: one MiB at most.
+_CACHED_TEXTS = 64
+_CACHED_CHARS_MAX = 16_384
 
 
 class Certainty(IntEnum):
@@ -180,8 +184,18 @@ def _texts(message: Message, texts: Mapping[str, bytes]) -> list[str]:
     return found
 
 
-def _head_parts(text: str) -> list[HeadPart]:
+def _head_parts(text: str) -> Sequence[HeadPart]:
     """Split a text into the frames at its beginning, the text between, and the frames at its end."""
+    # Clients send the same first message with every request.
+    return _cached_head_parts(text) if len(text) <= _CACHED_CHARS_MAX else _split_head(text)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _cached_head_parts(text: str) -> tuple[HeadPart, ...]:
+    return tuple(_split_head(text))
+
+
+def _split_head(text: str) -> list[HeadPart]:
     head: list[HeadPart] = []
     at = 0
     while len(head) < _FRAMES_MAX and (found := _frame_at(text, at)) is not None:

@@ -72,10 +72,6 @@ class Mount:
 RequestSpan: TypeAlias = Callable[[Scope], AbstractContextManager[Callable[[str, int], None]]]
 
 
-def _no_span(_scope: Scope) -> AbstractContextManager[Callable[[str, int], None]]:
-    return nullcontext(lambda _route, _status: None)
-
-
 class Gateway:
     """The application. Its server calls `stop` before it waits for requests to finish."""
 
@@ -96,7 +92,7 @@ class Gateway:
         # Web pages that may use a gateway without keys, besides its own.
         self.origins = origins
         # Opens a span for each request, if traces are exported.
-        self._request_span: RequestSpan = request_span or _no_span
+        self._request_span = request_span
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
         self._reference: Page | None = None
@@ -118,9 +114,12 @@ class Gateway:
         started = time.monotonic()
         recorder = _StatusRecorder(send, scope, begin_request(scope))
         scope["holdfast.route"] = "other"
-        with self._request_span(scope) as span:
+        if self._request_span is None:
             await self._respond(scope, receive, recorder)
-            span(scope["holdfast.route"], recorder.status)
+        else:
+            with self._request_span(scope) as span:
+                await self._respond(scope, receive, recorder)
+                span(scope["holdfast.route"], recorder.status)
         seconds = time.monotonic() - started
         route, method = scope["holdfast.route"], scope["method"] if scope["method"] in _METHODS else "other"
         tenant = scope.get("holdfast.tenant")

@@ -7,6 +7,7 @@ the id of the request that started it.
 import re
 import secrets
 from contextvars import ContextVar
+from itertools import count
 
 import msgspec
 
@@ -14,6 +15,9 @@ from holdfast.gateway.http.asgi import Scope
 
 _REQUEST_ID, _PARENT = b"x-request-id", b"traceparent"
 _HEADERS = frozenset({_REQUEST_ID, _PARENT})
+# Ids of this process: random digits that no other process has, and a number.
+_PROCESS = secrets.token_hex(5)
+_numbers = count(1)
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 # W3C Trace Context, version 00: trace id and parent id must not be all zeros.
 _TRACEPARENT = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -42,7 +46,7 @@ def begin_request(scope: Scope) -> RequestIds:
             # One that is sent twice counts as none.
             given[name] = b"" if name in given else text
     sent_id, sent_parent = given.get(_REQUEST_ID, b""), given.get(_PARENT, b"")
-    request_id = sent_id.decode() if _ID.fullmatch(sent_id) else f"req-{secrets.token_hex(8)}"
+    request_id = sent_id.decode() if sent_id and _ID.fullmatch(sent_id) else f"req-{_PROCESS}{next(_numbers):06x}"
     traced = _TRACEPARENT.fullmatch(sent_parent) if sent_parent else None
     ids = RequestIds(request_id, traced[1].decode() if traced else "")
     _current.set(ids)

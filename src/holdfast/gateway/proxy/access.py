@@ -49,6 +49,7 @@ _PATHS_MAX = 128
 _SIMPLE_TYPES = frozenset({b"text/plain", b"application/x-www-form-urlencoded"})
 
 
+@lru_cache(maxsize=_PATHS_MAX)
 def route_of(path: str) -> str:
     """Return a path as metrics and logs name it: one that has the name of a model, or any other text, without it."""
     if gemini.is_model_call(path):
@@ -147,7 +148,7 @@ def uses_operator_account(scope: Scope, upstream: Upstream) -> bool:
     A tenant without a key of its own is restricted also if the gateway has none: then the upstream trusts the gateway.
     """
     is_key_ours = bool(scope.get("holdfast.key_is_ours"))
-    has_own_key = not is_key_ours and any(name in KEY_HEADERS for name, _ in scope["headers"])
+    has_own_key = not is_key_ours and not KEY_HEADERS.isdisjoint([name for name, _ in scope["headers"]])
     return not has_own_key and bool(upstream.key or is_key_ours or scope["holdfast.tenant"].name)
 
 

@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from math import inf
 from time import monotonic
+
+from msgspec.structs import replace
 
 from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.http.asgi import Receive, Scope, Send, off_loop, unless_gone, whole_body
@@ -110,7 +111,7 @@ class ProxyApp:
                     await unless_gone(receive, work)
                     return
                 body = await decompress_body(scope, body, self._bounds.body_bytes_max)
-                request = await off_loop(len(body), partial(self._parser.addressed, scope, dialect, body))
+                request = await off_loop(len(body), partial(self._parser.addressed, scope, upstream, dialect, body))
                 async with scope.get("holdfast.admitted", _unlimited)(request.names[0] if request.names else ""):
                     await unless_gone(receive, self._served(request, writer, tenant))
                 rescued = writer.notes.get("x-holdfast-rescued", "")
@@ -127,6 +128,13 @@ class ProxyApp:
         """
         # Sent before the exchange begins: its task would start an iteration of the event loop later.
         speculative = self._sent_ahead(request) if await self._is_speculative(request) else None
+        if speculative is not None:
+            try:
+                # It leaves now; everything else is done while the provider works.
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                await speculative.cancel()
+                raise
         exchange = asyncio.create_task(self._exchange(request, speculative, writer, tenant), name="exchange")
         self._exchanges.add(exchange)
         exchange.add_done_callback(self._exchanges.discard)

@@ -5,9 +5,10 @@ is recorded before it is done.
 """
 
 import logging
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from holdfast.core.faults.classifier import classify
 from holdfast.core.proxy.plan import (

@@ -3,11 +3,11 @@
 import asyncio
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.limits.bounds import DROPIN_MARK
 from holdfast.core.proxy.client_compaction import is_compaction
@@ -15,13 +15,12 @@ from holdfast.core.proxy.instructions import persons_part, split_first
 from holdfast.core.proxy.plan import digest_of
 from holdfast.gateway.http.asgi import Scope, header
 from holdfast.gateway.http.problems import TooLargeError
-from holdfast.gateway.proxy.request import ProxyRequest, parse_continuation
+from holdfast.gateway.proxy.request import ProxyRequest, conversation_of, parse_continuation
 from holdfast.gateway.proxy.session_match import family_prefix
 from holdfast.gateway.proxy.upstream import (
     SIMULATED,
     Upstream,
     check_key,
-    find_upstream,
     key_in,
     model_card,
     simulated,
@@ -71,10 +70,9 @@ class RequestParser:
         for transport in self._transports.values():
             await transport.close()
 
-    def addressed(self, scope: Scope, dialect: str, body: bytes) -> ProxyRequest:
+    def addressed(self, scope: Scope, upstream: Upstream, dialect: str, body: bytes) -> ProxyRequest:
         """Return a request with its address, headers and models; of the body only the model name is parsed."""
         path = scope["holdfast.path"]
-        upstream = find_upstream(scope, path, self._upstreams)
         headers = upstream_headers(scope["headers"], upstream, is_key_ours=bool(scope.get("holdfast.key_is_ours")))
         try:
             model = model_at(dialect, path) or _bodies.decode(body).model
@@ -101,14 +99,16 @@ class RequestParser:
             raise TooLargeError(str(error)) from error
         except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return replace(request, models=(), names=())
-        parsed = replace(request, decoded=with_instructions_apart(merge_messages(decoded)))
-        if not parsed.messages:
+        apart = with_instructions_apart(merge_messages(decoded))
+        messages = conversation_of(apart)
+        if not messages:
             return request
-        first, *others = parsed.messages
+        first, *others = messages
         digests = [digest_of(persons_part(first)), *map(digest_of, others)]
         named = DROPIN_MARK + request.named.removeprefix(DROPIN_MARK) if request.named else ""
         return replace(
-            parsed,
+            request,
+            decoded=apart,
             digests=digests,
             prefix=store_key(named or family_prefix(request.owner, digests)),
             is_compaction=is_compaction(decoded.request),
@@ -145,9 +145,9 @@ def merge_messages(decoded: DecodedRequest) -> DecodedRequest:
         places.append(len(merged) - 1)
     messages = tuple(Message(role, tuple(_with_texts_joined(parts))) for role, parts in merged)
     places.append(len(merged))
-    return msgspec.structs.replace(
+    return replace(
         decoded,
-        request=msgspec.structs.replace(decoded.request, messages=messages),
+        request=replace(decoded.request, messages=messages),
         originals=tuple(_moved(original, places) for original in decoded.originals),
     )
 
@@ -182,13 +182,13 @@ def _with_texts_joined(parts: list[Part]) -> Iterator[Part]:
 def with_instructions_apart(decoded: DecodedRequest) -> DecodedRequest:
     """Return a request with the instructions in its first message as parts of their own."""
     messages = split_first(decoded.request.messages)
-    return msgspec.structs.replace(decoded, request=msgspec.structs.replace(decoded.request, messages=messages))
+    return replace(decoded, request=replace(decoded.request, messages=messages))
 
 
 def _moved(original: Original, places: list[int]) -> Original:
     first = places[original.first]
     last = places[original.last - 1] + 1 if original.last > original.first else first
-    return msgspec.structs.replace(original, first=first, last=last)
+    return replace(original, first=first, last=last)
 
 
 async def decompress_body(scope: Scope, body: bytes, bytes_max: int) -> bytes:

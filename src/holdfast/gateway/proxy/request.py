@@ -1,11 +1,12 @@
 """A client's request on its way: its parts, the bodies it may be sent as, and the writer of its response."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.limits.fit import Sizes, measure
 from holdfast.core.proxy.client_profiles import ClientProfile, profile_of
@@ -75,8 +76,20 @@ def is_history_lost(body: str) -> bool:
     return _HISTORY_LOST in body
 
 
-@dataclass(frozen=True)
-class ProxyRequest:
+def conversation_of(decoded: DecodedRequest) -> tuple[Message, ...]:
+    """Return the messages of a request up to the answer that is asked for."""
+    messages = decoded.request.messages
+    return messages[:-1] if _prefill(messages) else messages
+
+
+def _prefill(messages: Sequence[Message]) -> tuple[Part, ...]:
+    if not messages or messages[-1].role is not Role.ASSISTANT:
+        return ()
+    parts = messages[-1].parts
+    return parts if all(isinstance(part, Text) for part in parts) else ()
+
+
+class ProxyRequest(msgspec.Struct, frozen=True, dict=True):
     """A request to an endpoint of a model. `decoded` is None if its body cannot be parsed."""
 
     dialect: str
@@ -128,19 +141,12 @@ class ProxyRequest:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation up to the answer that is asked for."""
-        if self.decoded is None:
-            return ()
-        messages = self.decoded.request.messages
-        return messages[:-1] if self.prefill else messages
+        return conversation_of(self.decoded) if self.decoded is not None else ()
 
     @cached_property
     def prefill(self) -> tuple[Part, ...]:
         """The beginning of the answer, if the client sends one."""
-        messages = self.decoded.request.messages if self.decoded is not None else ()
-        if not messages or messages[-1].role is not Role.ASSISTANT:
-            return ()
-        parts = messages[-1].parts
-        return parts if all(isinstance(part, Text) for part in parts) else ()
+        return _prefill(self.decoded.request.messages) if self.decoded is not None else ()
 
     @cached_property
     def instructions(self) -> ClientInstructions:
@@ -154,7 +160,7 @@ class ProxyRequest:
 
     def answered(self, reply: Reply) -> Reply:
         """Return an answer as the client will have it: after its own prefill."""
-        return msgspec.structs.replace(reply, parts=(*self.prefill, *reply.parts)) if self.prefill else reply
+        return replace(reply, parts=(*self.prefill, *reply.parts)) if self.prefill else reply
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -180,9 +186,7 @@ class ProxyRequest:
 
     def failure_facts(self, facts: RequestFacts) -> RequestFacts:
         """Return facts with those that only the plan after a failure needs; they take a scan of the body."""
-        return msgspec.structs.replace(
-            facts, has_reasoning=bool(self._signed), has_effort=self.has_effort, parameters=self.parameters
-        )
+        return replace(facts, has_reasoning=bool(self._signed), has_effort=self.has_effort, parameters=self.parameters)
 
     @cached_property
     def parameters(self) -> frozenset[str]:

@@ -8,9 +8,9 @@ If the provider refuses it, its history is read from the log and sent with it.
 import hashlib
 import logging
 from collections import OrderedDict
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.gateway.proxy.request import ProxyRequest
@@ -61,7 +61,7 @@ class Links:
 
     async def keep(self, scope: str, name: str, link: AnswerLinked) -> None:
         """Store a link under an id. A newer link replaces an older one."""
-        link = msgspec.structs.replace(link, answer=_digest(scope, name))
+        link = replace(link, answer=_digest(scope, name))
         if len(link.instructions) > _INSTRUCTIONS_CHARS_MAX or self._links.get(link.answer) == link:
             return
         await self._store.admit(log_of(link.answer), link)
@@ -134,14 +134,14 @@ class ResponseLinks:
         """
         if request.to_link is None:
             return
-        link = msgspec.structs.replace(request.to_link, session=session, count=request.count + 1)
+        link = replace(request.to_link, session=session, count=request.count + 1)
         try:
             if answer_id and request.continuation.store is not False:
-                held = msgspec.structs.replace(link, is_held=is_answer_held)
+                held = replace(link, is_held=is_answer_held)
                 await self._links.keep(request.scope, answer_id, held)
             if request.continuation.conversation_id:
                 # The provider's conversation does not contain a rewritten request.
-                link = msgspec.structs.replace(link, is_held=is_held)
+                link = replace(link, is_held=is_held)
                 await self._links.keep(request.scope, request.continuation.conversation_id, link)
         except HoldfastError as error:
             log.warning("an answer is not linked", extra={"session": session, "code": error.code})
@@ -182,16 +182,14 @@ async def _unfolded(request: ProxyRequest, session: str, instructions: str, engi
     body = replaced(body, spoken.MESSAGES_FIELD, [*wires, *own])
     whole, held = spoken.decode_request(body, issuer, is_tolerant=True), request.held
     decoded = request.decoded
-    originals += [
-        msgspec.structs.replace(one, first=one.first + held, last=one.last + held) for one in decoded.originals
-    ]
+    originals += [replace(one, first=one.first + held, last=one.last + held) for one in decoded.originals]
     messages = (*shown.messages, *decoded.request.messages)
     return replace(
         request,
         body=body,
-        decoded=msgspec.structs.replace(
+        decoded=replace(
             decoded,
-            request=msgspec.structs.replace(whole.request, messages=messages),
+            request=replace(whole.request, messages=messages),
             blobs={**loaded, **decoded.blobs},
             originals=tuple(originals),
         ),

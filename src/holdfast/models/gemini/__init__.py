@@ -5,6 +5,7 @@ cannot express.
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 from holdfast.models.gemini.client_request import MESSAGES_FIELD, merge_user_contents, settled, without_reasoning
@@ -26,8 +27,11 @@ BASE_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 _CALL = re.compile(r"/v1(?:beta)?/models/[A-Za-z0-9._@~-]+:(?:generateContent|streamGenerateContent|countTokens)")
 _MODEL = re.compile(r"(/models/)[^/:?]+(:)")
 COUNT_METHOD = ":countTokens"
+# Cached paths: clients use a few.
+_PATHS_MAX = 64
 
 
+@lru_cache(maxsize=_PATHS_MAX)
 def is_model_call(path: str) -> bool:
     """Return whether a path without its query is that of a model call or a token count."""
     return _CALL.fullmatch(path) is not None
