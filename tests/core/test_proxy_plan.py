@@ -29,7 +29,7 @@ from holdfast.core.turn.decide import EndTurn, Rest, RunTools, decide
 from holdfast.core.turn.failure_messages import BROKEN_OFF
 from holdfast.core.turn.ladder import SUMMARY_BACKOFF_SECONDS_MAX, next_summary_rung
 from holdfast.types.faults import Confidence, Fault, FaultKind, Rung, Unit
-from holdfast.types.messages import BlobRef, LargeText, Media, Message, Role, ToolCall, ToolResult
+from holdfast.types.messages import BlobRef, LargeText, Media, Message, Role, Text, ToolCall, ToolResult
 from holdfast.types.records import ClientCompacted, ClientResumed, Outcome
 
 BOUNDS = Bounds()
@@ -226,3 +226,9 @@ def test_a_request_is_not_repeated_for_a_client_on_a_guess_alone() -> None:
     assert plan_failure(msgspec.structs.replace(CHAT, is_divisible=True), guess, BOUNDS) == Recover(guess)
     empty = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY)
     assert plan_failure(CHAT, empty, BOUNDS) == Recover(empty)
+
+
+@pytest.mark.parametrize("role", [Role.USER, Role.ASSISTANT])
+@pytest.mark.parametrize("text", ["run the tests", "  spaces around \n", "", "\ud800 a lone surrogate"])
+def test_the_digest_of_one_text_is_that_of_the_same_text_in_parts(role: Role, text: str) -> None:
+    assert digest_of(Message(role, (Text(text),))) == digest_of(Message(role, (Text(text), Text(""))))

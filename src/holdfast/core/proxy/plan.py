@@ -220,12 +220,20 @@ def truncation_fault(window_tokens: int) -> Fault:
 _DIGEST_BYTES = 16
 
 
+def _only_text(message: Message) -> str | None:
+    """Return the text of a message that is nothing else, and not an aside of its client."""
+    if len(message.parts) != 1 or not isinstance(part := message.parts[0], Text):
+        return None
+    return None if ASIDE.match(part.text) else part.text
+
+
 def digest_of(message: Message) -> bytes:
     """Return the digest of a message."""
-    if len(message.parts) == 1 and isinstance(part := message.parts[0], Text) and not ASIDE.match(part.text):
+    text = _only_text(message)
+    if text is not None:
         # Most messages are one text: the same digest in one step.
-        text = f"{message.role}{part.text.strip()}"
-        return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).digest()
+        whole = f"{message.role}{text.strip()}".encode("utf-8", "replace")
+        return hashlib.blake2b(whole, digest_size=_DIGEST_BYTES).digest()
     digest = hashlib.blake2b(message.role.encode(), digest_size=_DIGEST_BYTES)
     texts: list[str] = []
     calls: list[str] = []

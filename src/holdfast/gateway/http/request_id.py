@@ -16,7 +16,7 @@ from holdfast.gateway.http.asgi import Scope
 _REQUEST_ID, _PARENT = b"x-request-id", b"traceparent"
 _HEADERS = frozenset({_REQUEST_ID, _PARENT})
 # Ids of this process: random digits that no other process has, and a number.
-_PROCESS = secrets.token_hex(5)
+_ID_PREFIX = secrets.token_hex(5)
 _numbers = count(1)
 _ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 # W3C Trace Context, version 00: trace id and parent id must not be all zeros.
@@ -46,7 +46,7 @@ def begin_request(scope: Scope) -> RequestIds:
             # One that is sent twice counts as none.
             given[name] = b"" if name in given else text
     sent_id, sent_parent = given.get(_REQUEST_ID, b""), given.get(_PARENT, b"")
-    request_id = sent_id.decode() if sent_id and _ID.fullmatch(sent_id) else f"req-{_PROCESS}{next(_numbers):06x}"
+    request_id = sent_id.decode() if sent_id and _ID.fullmatch(sent_id) else f"req-{_ID_PREFIX}{next(_numbers):06x}"
     traced = _TRACEPARENT.fullmatch(sent_parent) if sent_parent else None
     ids = RequestIds(request_id, traced[1].decode() if traced else "")
     _current.set(ids)
