@@ -48,7 +48,7 @@ from holdfast.gateway.http.problems import (
     problem_of,
 )
 from holdfast.gateway.http.request_id import RequestIds, begin_request, id_headers
-from holdfast.gateway.openapi.document import document
+from holdfast.gateway.openapi.document import encoded_document
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,6 @@ class Gateway:
         # By the first segment of the path; "" is the default.
         self._mounts = dict(mounts)
         self._reference: Page | None = None
-        self._document = msgspec.json.encode(document(version("holdfast")))
         self._probes: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "healthz": self._serve_healthz,
             "readyz": self._serve_readyz,
@@ -177,7 +176,8 @@ class Gateway:
     async def _serve_api(self, path: Sequence[str], scope: Scope, receive: Receive, send: Send) -> None:
         if path == ("openapi.json",) and scope["method"] in {"GET", "HEAD"}:
             scope["holdfast.route"] = f"{PREFIX}/openapi.json"
-            await send_response(send, 200, self._document)
+            # Made on first use: it takes a tenth of a second that no start should wait for.
+            await send_response(send, 200, await asyncio.to_thread(encoded_document, version("holdfast")))
             return
         if path[:1] == (_REFERENCE,):
             scope["holdfast.route"] = f"{PREFIX}/{_REFERENCE}"

@@ -10,8 +10,8 @@ import logging
 import socket
 import ssl
 import traceback
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any
@@ -27,6 +27,7 @@ from holdfast.gateway.http.app import Gateway
 from holdfast.gateway.http.forwarded import ForwardedClients
 from holdfast.gateway.http.problems import Problem
 from holdfast.gateway.http.request_id import current_ids
+from holdfast.models.fake.server import EmbeddedServer
 
 # Time in which the rest of a body is read and dropped after an early error response, so that the client sees the
 # response and not a reset.
@@ -148,14 +149,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to the caller."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def serve_gateway(
     gateway: Gateway,
@@ -189,7 +182,7 @@ async def serve_gateway(
     )
     config.load()
     config.ssl = tls
-    server = _Server(config)
+    server = EmbeddedServer(config)
     server.lifespan = config.lifespan_class(config)
     listener = _listen(host, port)
     bound = listener.getsockname()[1]

@@ -1,5 +1,6 @@
 """OpenAPI document: the native API, generated from the route table and the schemas, and the proxy endpoints."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -47,6 +48,12 @@ _HEADERS: dict[tuple[str, str], tuple[str, str]] = {
 def event_descriptions() -> tuple[tuple[str, str], ...]:
     """Return the event names with their descriptions."""
     return tuple((name, description) for name, _, description in _EVENTS)
+
+
+@cache
+def encoded_document(version: str) -> bytes:
+    """Return the document as JSON."""
+    return msgspec.json.encode(document(version))
 
 
 def document(version: str) -> dict[str, Any]:
