@@ -124,7 +124,7 @@ def test_a_text_without_spaces_is_split_anywhere() -> None:
 _well = texts.map(well_formed)
 _rendered = st.lists(st.tuples(st.integers(1, 3), _well), max_size=8).map(
     lambda given: [
-        Rendered(sum(step for step, _ in given[: place + 1]), place + 100, text * 40)
+        Rendered(sum(step for step, _ in given[: place + 1]), place + 100, text * 8)
         for place, (_, text) in enumerate(given)
     ]
 )

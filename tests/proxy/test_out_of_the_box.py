@@ -10,6 +10,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from holdfast.config.schema import GatewaySettings, Settings, UpstreamSettings
+from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.http.keys import GatewayKey, KeyFile
 from holdfast.types.accounts import KeyLimits
 from holdfast.wiring import open_gateway
@@ -103,7 +104,12 @@ async def test_without_any_key_the_error_names_the_settings_and_the_model_that_n
 
 async def test_an_upstream_that_cannot_be_reached_names_its_setting(tmp_path: Path) -> None:
     upstream = UpstreamSettings(openai_base_url="http://127.0.0.1:1/v1", anthropic_base_url="http://127.0.0.1:1")
-    settings = Settings(store=str(tmp_path / "a.db"), gateway=GatewaySettings(port=0), upstream=upstream)
+    settings = Settings(
+        store=str(tmp_path / "a.db"),
+        gateway=GatewaySettings(port=0),
+        upstream=upstream,
+        bounds=Bounds(back_off_seconds_min=0.01),
+    )
     async with open_gateway(settings) as url:
         call = await asked(url, "/v1/chat/completions", {"model": "sim", "messages": _HELLO}, authorization="Bearer a")
         other = await asked(url, "/v1/models", **{"anthropic-version": "2023-06-01", "x-api-key": "a"})
