@@ -94,3 +94,11 @@ def test_promtool_accepts_the_rules_and_the_scrape_configuration() -> None:
             ["promtool", "check", *arguments], cwd=FOLDER, capture_output=True, text=True, check=False, timeout=60
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_dashboard_shows_savings_also_where_they_are_losses() -> None:
+    (panel,) = [one for one in dashboard()["panels"] if "saved for proxied" in one["title"]]
+
+    assert 'request="own"' in panel["targets"][0]["expr"].partition(" - ")[0]
+    assert 'request="sent"' in panel["targets"][0]["expr"].partition(" - ")[2]
+    assert "min" not in panel["fieldConfig"]["defaults"]
