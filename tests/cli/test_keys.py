@@ -114,7 +114,7 @@ async def test_usage_is_printed_by_day_key_and_model(store: Path) -> None:
 
 def test_a_store_without_usage_says_so(store: Path) -> None:
     out("chat", "--store", store, "hello")
-    assert out("usage", "--store", store) == "No usage is recorded; a gateway records that of its requests.\n"
+    assert "`holdfast usage --session KEY` shows that of one session" in out("usage", "--store", store)
 
 
 async def test_usage_without_the_changes_of_the_proxy_is_printed_with_losses(store: Path) -> None:

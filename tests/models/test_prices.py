@@ -7,10 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.commands.models import models
-from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.core.limits.prices import NO_PRICES, PRICE_SOURCES, PRICED, Prices, declared_prices
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import open_model
-from holdfast.models.limits import PRICE_SOURCES, PRICED, declared_prices, load_overrides
+from holdfast.models.limits import load_overrides
+from holdfast.types.messages import Usage
 
 FILE = """
 [models."openai:*"]
@@ -34,7 +35,7 @@ def a_file(folder: Path, text: str) -> Path:
         ("openai:gpt-4o", Prices(2.5, 1.25, 10.0)),
         ("responses:gpt-4o-2024-08-06", Prices(2.5, 1.25, 10.0)),
         ("openai:gpt-4o-mini", Prices(0.15, 0.075, 0.6)),
-        ("anthropic:claude-sonnet-4-5-20250929", Prices(3.0, 0.3, 15.0, 3.75)),
+        ("anthropic:claude-sonnet-4-5-20250929", Prices(3.0, 0.3, 15.0, 3.75).above(200_000, 2, 1.5)),
         ("openai:gpt-5.9", NO_PRICES),
         ("openai:gpt-4o-audio", NO_PRICES),
         ("anthropic:claude-opus-4-9", NO_PRICES),
@@ -48,6 +49,51 @@ def test_no_price_in_the_table_is_free_and_none_is_a_slip_of_the_point() -> None
     for prices in PRICED.values():
         assert 0 < (prices.input_usd or 0) < (prices.output_usd or 0) < 1_000
         assert (prices.cached_input_usd or 0) < (prices.input_usd or 0) <= (prices.cache_write_usd or 10**6)
+
+
+@pytest.mark.parametrize(
+    ("reference", "tokens", "usd"),
+    [
+        ("anthropic:claude-haiku-5-5", 100_000, 0.01 + 0.0005),
+        ("anthropic:claude-haiku-5-5", 100_001, 5 * (0.0100001 + 0.0005)),
+        ("openai:gpt-5.5", 300_000, 2 * 1.5 + 1.5 * 0.03),
+        ("openai:gpt-5", 300_000, 0.375 + 0.01),
+    ],
+)
+def test_a_prompt_above_a_models_step_costs_more_as_a_whole(reference: str, tokens: int, usd: float) -> None:
+    assert declared_prices(reference).cost(Usage(tokens, 1_000)) == pytest.approx(usd)
+
+
+def test_the_cached_part_of_a_long_prompt_costs_more_too() -> None:
+    prices = Prices(1.0, 0.1, 2.0, 1.25).above(1_000, 3, 2)
+
+    usage = Usage(2_000, 100, cached_input_tokens=1_000, cache_write_tokens=500)
+    assert prices.cost(usage) == pytest.approx((3 * (500 * 1.0 + 1_000 * 0.1 + 500 * 1.25) + 2 * 100 * 2.0) / 1e6)
+    assert Prices(1.0, None, 2.0, long_prompt_tokens=10).cost(Usage(20, 10)) == Prices(1.0, None, 2.0).cost(
+        Usage(20, 10)
+    )
+
+
+def test_a_step_can_be_set_in_the_file_and_is_checked(tmp_path: Path) -> None:
+    step = "long_prompt_tokens = 200_000\nlong_input_times = 2\nlong_output_times = 1.5"
+    overrides = load_overrides(a_file(tmp_path, f'[models."openai:gpt-5"]\n{step}'))
+
+    model = open_model("openai:gpt-5", environ=KEYS, overrides=overrides)
+    assert model.prices == Prices(1.25, 0.125, 10.0).above(200_000, 2, 1.5)
+    for mistake, said in (("long_prompt_tokens = 1.5", "a whole number"), ("long_input_times = -1", "a factor")):
+        with pytest.raises(UsageError, match=said):
+            load_overrides(a_file(tmp_path, f'[models."openai:gpt-5"]\n{mistake}'))
+
+
+def test_a_price_list_has_steps_too(tmp_path: Path) -> None:
+    row = (
+        '{"litellm_provider": "openai", "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05,'
+        ' "input_cost_per_token_above_272k_tokens": 4e-06, "output_cost_per_token_above_272k_tokens": 1.5e-05,'
+        ' "output_cost_per_token_above_900k_tokens": 9e-05, "input_cost_per_token_above_128k_tokens": null}'
+    )
+    overrides = load_overrides(with_list(tmp_path, f'{{"gpt-9": {row}}}'))
+
+    assert overrides.price_list == {"openai:gpt-9": Prices(2.0, None, 10.0).above(272_000, 2.0, 1.5)}
 
 
 def test_only_the_providers_own_endpoint_has_its_prices() -> None:

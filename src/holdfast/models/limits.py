@@ -13,9 +13,12 @@ takes precedence, and each call records its cost at the time.
     cached_input_usd = 0.10
     output_usd = 1.60
     cache_write_usd = 0.50
+    long_prompt_tokens = 200_000
+    long_input_times = 2
+    long_output_times = 1.5
 
-Prices are in US dollars per million tokens. Names may contain `*` and `?`. For each number the most specific name wins:
-the exact name, then the longest pattern.
+Prices are in US dollars per million tokens; a prompt above `long_prompt_tokens` costs so many times as much. Names may
+contain `*` and `?`. For each number the most specific name wins: the exact name, then the longest pattern.
 """
 
 import difflib
@@ -30,7 +33,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.core.limits.prices import NO_PRICES, Prices
+from holdfast.core.limits.prices import (
+    LONG_PROMPT_TOKENS,
+    NO_PRICES,
+    PRICE_SOURCES,
+    PRICED,
+    Prices,
+    declared_prices,
+    price_in,
+    provider_of,
+)
 from holdfast.errors import UsageError
 from holdfast.types.limits import Limits
 
@@ -159,112 +171,6 @@ def open_limits(name: str) -> Limits:
     return next((limits for pattern, limits in _OPEN if pattern.search(name.lower())), Limits())
 
 
-def _anthropic_prices(input_usd: float, output_usd: float, read_usd: float | None = None) -> Prices:
-    # A cache read costs a tenth of the input price on most models, a five-minute cache write 1.25 times as much.
-    read = round(input_usd / 10, 6) if read_usd is None else read_usd
-    return Prices(input_usd, read, output_usd, round(input_usd * 1.25, 6))
-
-
-# The pages that state the prices, and the day on which the rows were last compared with copies of them.
-PRICE_SOURCES: Mapping[str, str] = MappingProxyType(
-    {
-        "openai": "copies of https://developers.openai.com/api/docs/pricing, compared on 2026-11-18",
-        "anthropic": "copies of https://platform.claude.com/docs/en/about-claude/pricing, compared on 2026-11-18",
-        "gemini": "copies of https://ai.google.dev/gemini-api/docs/pricing, compared on 2026-11-18",
-    }
-)
-
-# US dollars per million tokens: input, cached input, output, cache writes. For prompts of standard length, without
-# batching. Left out are models with a price by prompt length that agents often exceed (claude-haiku-5-5 from 100,000
-# tokens on), and those for which copies of a page differ (gpt-6 other than astra).
-PRICED: Mapping[str, Prices] = MappingProxyType(
-    {
-        "openai:gpt-3.5-turbo": Prices(0.50, None, 1.50),
-        "openai:gpt-4": Prices(30.00, None, 60.00),
-        "openai:gpt-4-turbo": Prices(10.00, None, 30.00),
-        "openai:gpt-4o": Prices(2.50, 1.25, 10.00),
-        "openai:gpt-4o-mini": Prices(0.15, 0.075, 0.60),
-        "openai:gpt-4.1": Prices(2.00, 0.50, 8.00),
-        "openai:gpt-4.1-mini": Prices(0.40, 0.10, 1.60),
-        "openai:gpt-4.1-nano": Prices(0.10, 0.025, 0.40),
-        "openai:gpt-5": Prices(1.25, 0.125, 10.00),
-        "openai:gpt-5-mini": Prices(0.25, 0.025, 2.00),
-        "openai:gpt-5-nano": Prices(0.05, 0.005, 0.40),
-        "openai:gpt-5-codex": Prices(1.25, 0.125, 10.00),
-        "openai:gpt-5-pro": Prices(15.00, None, 120.00),
-        "openai:gpt-5.1": Prices(1.25, 0.125, 10.00),
-        "openai:gpt-5.2": Prices(1.75, 0.175, 14.00),
-        "openai:gpt-5.3-codex": Prices(1.75, 0.175, 14.00),
-        "openai:gpt-5.4": Prices(2.50, 0.25, 15.00),
-        "openai:gpt-5.4-mini": Prices(0.75, 0.075, 4.50),
-        "openai:gpt-5.4-nano": Prices(0.20, 0.02, 1.25),
-        "openai:gpt-5.4-pro": Prices(30.00, None, 180.00),
-        "openai:gpt-5.5": Prices(5.00, 0.50, 30.00),
-        "openai:gpt-5.5-pro": Prices(30.00, None, 180.00),
-        # The price of sol is an offer that holds until 2026-11-21 at least.
-        "openai:gpt-5.6-sol": Prices(4.00, 0.40, 20.00, 5.00),
-        "openai:gpt-5.6-terra": Prices(2.00, 0.20, 12.00, 2.50),
-        "openai:gpt-5.6-luna": Prices(0.20, 0.02, 1.20, 0.25),
-        "openai:gpt-6-astra": Prices(10.00, 1.00, 50.00),
-        "openai:codex-mini-latest": Prices(1.50, 0.375, 6.00),
-        "openai:o1": Prices(15.00, 7.50, 60.00),
-        "openai:o1-mini": Prices(1.10, 0.55, 4.40),
-        "openai:o3": Prices(2.00, 0.50, 8.00),
-        "openai:o3-mini": Prices(1.10, 0.55, 4.40),
-        "openai:o4-mini": Prices(1.10, 0.275, 4.40),
-        "anthropic:claude-3-haiku": _anthropic_prices(0.25, 1.25),
-        "anthropic:claude-3-opus": _anthropic_prices(15.00, 75.00),
-        "anthropic:claude-3-5-haiku": _anthropic_prices(0.80, 4.00),
-        "anthropic:claude-3-5-sonnet": _anthropic_prices(3.00, 15.00),
-        "anthropic:claude-3-7-sonnet": _anthropic_prices(3.00, 15.00),
-        "anthropic:claude-opus-4": _anthropic_prices(15.00, 75.00),
-        "anthropic:claude-opus-4-0": _anthropic_prices(15.00, 75.00),
-        "anthropic:claude-opus-4-1": _anthropic_prices(15.00, 75.00),
-        "anthropic:claude-opus-4-5": _anthropic_prices(5.00, 25.00),
-        "anthropic:claude-opus-4-6": _anthropic_prices(5.00, 25.00),
-        "anthropic:claude-opus-4-7": _anthropic_prices(5.00, 25.00),
-        "anthropic:claude-opus-4-8": _anthropic_prices(5.00, 25.00),
-        "anthropic:claude-opus-5": _anthropic_prices(5.00, 25.00),
-        "anthropic:claude-opus-5-5": _anthropic_prices(4.00, 20.00, 0.20),
-        "anthropic:claude-sonnet-4": _anthropic_prices(3.00, 15.00),
-        "anthropic:claude-sonnet-4-0": _anthropic_prices(3.00, 15.00),
-        "anthropic:claude-sonnet-4-5": _anthropic_prices(3.00, 15.00),
-        "anthropic:claude-sonnet-4-6": _anthropic_prices(3.00, 15.00),
-        "anthropic:claude-sonnet-5": _anthropic_prices(2.00, 10.00),
-        "anthropic:claude-sonnet-5-5": _anthropic_prices(2.00, 10.00, 0.10),
-        "anthropic:claude-haiku-4-5": _anthropic_prices(1.00, 5.00),
-        "anthropic:claude-fable-5": _anthropic_prices(10.00, 50.00),
-        "anthropic:claude-fable-5-1": _anthropic_prices(10.00, 50.00, 0.25),
-        "gemini:gemini-2.0-flash": Prices(0.10, 0.025, 0.40),
-        "gemini:gemini-2.5-pro": Prices(1.25, 0.125, 10.00),
-        "gemini:gemini-2.5-flash": Prices(0.30, 0.03, 2.50),
-        "gemini:gemini-2.5-flash-lite": Prices(0.10, 0.01, 0.40),
-        "gemini:gemini-3-flash": Prices(0.50, 0.05, 3.00),
-        "gemini:gemini-3.1-pro": Prices(2.00, 0.20, 12.00),
-        "gemini:gemini-3.1-flash-lite": Prices(0.25, 0.025, 1.50),
-        "gemini:gemini-3.5-flash": Prices(1.50, 0.15, 9.00),
-    }
-)
-
-# Suffixes of the same model: a date or an alias such as `-latest`. Any other suffix, such as `-mini` or `.4`, is
-# another model with another price.
-_SAME = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest|preview|001|002)")
-
-
-def declared_prices(reference: str) -> Prices:
-    """Return the list prices of a provider's model; `NO_PRICES` for an unknown one."""
-    return _listed(reference, PRICED) or NO_PRICES
-
-
-def _listed(reference: str, table: Mapping[str, Prices]) -> Prices | None:
-    prefix, _, name = reference.partition(":")
-    full = f"{_SAME_MODELS.get(prefix, prefix)}:{name}"
-    if full in table:
-        return table[full]
-    same = (one for one in table if full.startswith(one) and _SAME.fullmatch(full.removeprefix(one)))
-    return next((table[one] for one in same), None)
-
-
 # A larger file is the wrong file.
 _FILE_BYTES_MAX = 2**20
 # The highest list price ever was 600 dollars per million tokens; more is a mistake.
@@ -312,11 +218,10 @@ class Overrides(msgspec.Struct, frozen=True):
 
     def listed_prices(self, reference: str) -> tuple[Prices, str]:
         """Return the list prices of a model and their source: the price list, else the table of this version."""
-        found = _listed(reference, self.price_list)
+        found = price_in(self.price_list, reference)
         if found is not None:
             return found, self.price_list_source
-        prefix = reference.partition(":")[0]
-        return declared_prices(reference), PRICE_SOURCES.get(_SAME_MODELS.get(prefix, prefix), "")
+        return declared_prices(reference), PRICE_SOURCES.get(provider_of(reference), "")
 
     def overridden_prices(self, reference: str) -> dict[str, float]:
         """Return the prices that the file sets for a model, by field name."""
@@ -363,7 +268,7 @@ def _price_list_path(path: Path, named: object) -> Path | None:
 
 
 class _ListedModel(msgspec.Struct):
-    """A model in LiteLLM's price list, in US dollars per token. Other fields are ignored."""
+    """A model in LiteLLM's price list, in US dollars per token. Other fields are ignored, except those of `_LONG`."""
 
     litellm_provider: str = ""
     input_cost_per_token: float | None = None
@@ -372,6 +277,8 @@ class _ListedModel(msgspec.Struct):
     cache_creation_input_token_cost: float | None = None
 
 
+# A price of long prompts, such as "input_cost_per_token_above_200k_tokens".
+_LONG = re.compile(r"(input|output)_cost_per_token_above_(\d{1,4})k_tokens")
 _LIST_BYTES_MAX = 16 * 2**20
 _LIST_PROVIDERS = frozenset({"openai", "anthropic", "gemini"})
 
@@ -387,10 +294,27 @@ def load_price_list(path: Path) -> dict[str, Prices]:
         raise UsageError(f"{path}: is not a price list ({error})") from error
     found = {name: _listed_model(row) for name, row in listed.items()}
     return {
-        f"{row.litellm_provider}:{name.rpartition('/')[2]}": _per_million(row)
+        f"{row.litellm_provider}:{name.rpartition('/')[2]}": _long_prompts(listed[name], _per_million(row))
         for name, row in found.items()
         if row is not None and row.litellm_provider in _LIST_PROVIDERS and row.input_cost_per_token is not None
     }
+
+
+def _long_prompts(row: msgspec.Raw, prices: Prices) -> Prices:
+    """Return prices with those of long prompts, if the list has any; of several steps the first."""
+    steps: dict[int, dict[str, float]] = {}
+    for key, usd in msgspec.json.decode(row, type=dict[str, Any]).items():
+        step = _LONG.fullmatch(key)
+        if step is not None and isinstance(usd, int | float):
+            steps.setdefault(int(step[2]) * 1_000, {})[step[1]] = usd * 1_000_000
+    if not steps or not prices.input_usd or not prices.output_usd:
+        return prices
+    tokens = min(steps)
+    times = {
+        kind: round(steps[tokens].get(kind, usd) / usd, 6)
+        for kind, usd in (("input", prices.input_usd), ("output", prices.output_usd))
+    }
+    return prices.above(tokens, times["input"], times["output"])
 
 
 def _listed_model(row: msgspec.Raw) -> _ListedModel | None:
@@ -402,13 +326,16 @@ def _listed_model(row: msgspec.Raw) -> _ListedModel | None:
 
 
 def _per_million(row: _ListedModel) -> Prices:
-    fields = (
-        row.input_cost_per_token,
-        row.cache_read_input_token_cost,
-        row.output_cost_per_token,
-        row.cache_creation_input_token_cost,
+    return Prices(
+        _million(row.input_cost_per_token),
+        _million(row.cache_read_input_token_cost),
+        _million(row.output_cost_per_token),
+        _million(row.cache_creation_input_token_cost),
     )
-    return Prices(*(None if usd is None else round(usd * 1_000_000, 6) for usd in fields))
+
+
+def _million(usd: float | None) -> float | None:
+    return None if usd is None else round(usd * 1_000_000, 6)
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -436,10 +363,17 @@ def _check(path: Path, name: str, table: Any) -> None:  # noqa: ANN401 - any TOM
             near = difflib.get_close_matches(key, _FIELDS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_FIELDS)}"
             raise UsageError(f"{where}: unknown field {key!r}; {hint}")
-        if key in _PRICES and not _is_price(number):
-            raise UsageError(f"{where}: {key} must be dollars per million tokens, 0 or more, not {number!r}")
-        if key in _LIMITS and not _is_limit(number):
-            raise UsageError(f"{where}: {key} must be a whole number above 0, not {number!r}")
+        if (mistake := _mistake(key, number)) is not None:
+            raise UsageError(f"{where}: {key} must be {mistake}, not {number!r}")
+
+
+def _mistake(key: str, number: object) -> str | None:
+    """Return what a field must be; None if it is."""
+    if key in _LIMITS or key == LONG_PROMPT_TOKENS:
+        return None if _is_limit(number) else "a whole number above 0"
+    if _is_price(number):
+        return None
+    return f"{'a factor' if key.endswith('_times') else 'dollars per million tokens'}, 0 or more"
 
 
 def _is_price(number: object) -> bool:

@@ -350,7 +350,7 @@ def usage(store: Place | None, name: str | None, periods: int, session: str | No
         click.echo(msgspec.json.encode({"rows": shown}))
         return
     if not rows:
-        click.echo("No usage is recorded; a gateway records that of its requests.")
+        click.echo("No gateway has recorded usage here. `holdfast usage --session KEY` shows that of one session.")
         return
     header = ("period", "key", "model", "requests", "limited", "calls", "input", "cached", "output", "US dollars")
     for line in align_columns([header, *(_usage_row(*row) for row in rows)]):

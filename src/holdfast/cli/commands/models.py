@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -15,7 +15,7 @@ from holdfast.cli.options import configure_logging, open_to_read, open_to_write,
 from holdfast.cli.output import align_columns, sanitize
 from holdfast.core.limits.claims import ClaimInWords, all_claims, in_words
 from holdfast.core.limits.learning import effective
-from holdfast.core.limits.prices import NO_PRICES
+from holdfast.core.limits.prices import LONG_PROMPT_TOKENS, NO_PRICES, PRICED
 from holdfast.errors import OperatorError, UsageError
 from holdfast.models.catalogue import PROVIDERS
 from holdfast.models.fake import DEFAULT_LIMITS, Simulation
@@ -23,7 +23,6 @@ from holdfast.models.fake.server import CONTROL_PATH, serve_simulation
 from holdfast.models.limits import (
     DECLARED,
     OPEN_MODELS,
-    PRICED,
     Overrides,
     declared_limits,
     open_limits,
@@ -122,9 +121,24 @@ def _notes(known: list[KnownModel], *, with_prices: bool) -> Iterator[str]:
     for row in known:
         stated = dict.fromkeys(price.stated_in for price in row.prices.values()) if with_prices else {}
         for place in stated:
-            fields = ", ".join(_PRICE_TITLES[name] for name, price in row.prices.items() if price.stated_in == place)
+            stated_here = [name for name, price in row.prices.items() if price.stated_in == place]
+            fields = ", ".join(_PRICE_TITLES[name] for name in stated_here if name in _PRICE_TITLES)
             yield f"{row.model}: {fields} from {place}"
+        if with_prices and (step := _long_prompts(row.prices)):
+            yield f"{row.model}: {step}"
         yield from (f"{row.model} {claim.words}" for claim in row.claims)
+
+
+def _long_prompts(prices: Mapping[str, KnownPrice]) -> str:
+    """Return the step for long prompts in words; "" if there is none."""
+    longer = prices.get(LONG_PROMPT_TOKENS)
+    if longer is None:
+        return ""
+    of_input, of_output = (prices.get(f"long_{kind}_times") for kind in ("input", "output"))
+    return (
+        f"above {longer.value:,.0f} tokens input costs {of_input.value if of_input else 1:g} times, "
+        f"output {of_output.value if of_output else 1:g} times"
+    )
 
 
 async def _forget(store: Place | None, name: str, *, as_json: bool) -> None:
