@@ -9,7 +9,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import msgspec
@@ -96,7 +96,9 @@ class DeltaBuffer:
 
     def __init__(self) -> None:
         self.end = 0
+        # All subscribers, and those that read deltas.
         self.mailboxes: set[Mailbox] = set()
+        self.readers: set[Mailbox] = set()
         # Subscribers that have read everything, and wait.
         self.idle: set[Mailbox] = set()
         self._runs: list[_Run] = []
@@ -111,7 +113,7 @@ class DeltaBuffer:
         self.end += 1
         self._chars += len(_text_of(event.delta))
         if self.end - self._trimmed_at >= _TRIM_EVERY:
-            self._trim(min((mailbox.position for mailbox in self.mailboxes), default=self.end))
+            self._trim(min((mailbox.position for mailbox in self.readers), default=self.end))
         if self._chars > CHARS_MAX:
             self._trim(self.end)
         for mailbox in self.idle:
@@ -144,6 +146,7 @@ class Mailbox:
     """Unread events of one subscriber: its records, and its position among the shared deltas."""
 
     def __init__(self, deltas: DeltaBuffer | None = None) -> None:
+        """Without a buffer of deltas it is for records alone."""
         self._deltas = deltas or DeltaBuffer()
         self.position = self._deltas.end
         # Records and errors, and before them the position up to which deltas come first.
@@ -206,10 +209,11 @@ class Mailbox:
         if self._waiting:
             return
         loop = asyncio.get_running_loop()
-        until = (loop.time() // seconds + 1) * seconds
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
-                await self._arrived.wait()
+        timer = loop.call_at((loop.time() // seconds + 1) * seconds, self.wake)
+        try:
+            await self._arrived.wait()
+        finally:
+            timer.cancel()
 
     def _take(self, end: int) -> tuple[LiveDelta, ...]:
         """Return the deltas up to a position, and move there."""
@@ -229,7 +233,8 @@ class Live:
         if deltas is None:
             return
         if isinstance(event, LiveDelta):
-            deltas.append(event)
+            if deltas.readers:
+                deltas.append(event)
         else:
             for mailbox in deltas.mailboxes:
                 mailbox.put(event)
@@ -240,15 +245,18 @@ class Live:
             self.publish(session, error)
 
     @contextmanager
-    def subscribe(self, session: str) -> Iterator[Mailbox]:
-        """Subscribe to a session for the duration of the block."""
+    def subscribe(self, session: str, *, with_deltas: bool = True) -> Iterator[Mailbox]:
+        """Subscribe to a session for the duration of the block; without deltas, no delta wakes the subscriber."""
         deltas = self._buffers.setdefault(session, DeltaBuffer())
-        mailbox = Mailbox(deltas)
+        mailbox = Mailbox(deltas if with_deltas else None)
         deltas.mailboxes.add(mailbox)
+        if with_deltas:
+            deltas.readers.add(mailbox)
         try:
             yield mailbox
         finally:
             deltas.mailboxes.discard(mailbox)
+            deltas.readers.discard(mailbox)
             deltas.idle.discard(mailbox)
             if not deltas.mailboxes:
                 del self._buffers[session]
