@@ -130,19 +130,23 @@ async def _worth(store: Log, asked: Sequence[SessionInfo], query: str) -> list[s
     The sessions last used show which words are rare. Those are looked up first, until they lead to enough sessions.
     Sessions that are not indexed yet come last, all of them: a search indexes them.
     """
-    words = [word for word in query_words(query) if len(query_words(word)) == 1][:_LOOKUP_WORDS_MAX]
     stale = set(await _having(store, asked, ""))
     indexed = [one for one in asked if one.key not in stale]
-    newest = indexed[:_LOOKUP_SESSIONS]
-    common = {word: len(await _having(store, newest, word)) for word in words} if len(words) > 1 else {}
     weights: Counter[str] = Counter()
-    for word in sorted(words, key=lambda word: common.get(word, 0)):
+    for word in await _rarest_first(store, indexed[:_LOOKUP_SESSIONS], query):
         found = await _having(store, indexed, word)
         weights.update(dict.fromkeys(found, log1p(len(indexed) / (len(found) or 1))))
         if len(weights) >= _RANKED_MAX:
             break
     ranked = sorted((one.key for one in indexed if one.key in weights), key=lambda key: -weights[key])
     return [*ranked[:_RANKED_MAX], *(one.key for one in asked if one.key in stale)]
+
+
+async def _rarest_first(store: Log, newest: Sequence[SessionInfo], query: str) -> list[str]:
+    """Return the words to look up, those that few of the newest sessions have first. Parts replace a compound."""
+    words = [word for word in query_words(query) if len(query_words(word)) == 1][:_LOOKUP_WORDS_MAX]
+    counts = {word: len(await _having(store, newest, word)) for word in words if len(words) > 1}
+    return sorted(words, key=lambda word: counts.get(word, 0))
 
 
 async def _having(store: Log, sessions: Sequence[SessionInfo], word: str) -> list[str]:

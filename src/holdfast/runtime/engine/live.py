@@ -30,6 +30,10 @@ _TRIM_EVERY = 256
 _RANGES_MAX = 16
 
 
+# A tuple: a union would be made anew for each delta.
+_WITH_TEXT = (TextDelta, ReasoningDelta, ToolProgress)
+
+
 class LiveDelta(msgspec.Struct, frozen=True):
     """A delta of an answer, and the attempt it belongs to."""
 
@@ -55,20 +59,20 @@ class _Run:
         # After `opaque` a new reasoning part begins, and calls are never joined.
         self.is_closed = bool(self.opaque) or not isinstance(first.delta, TextDelta | ReasoningDelta)
 
-    def extend(self, event: LiveDelta) -> bool:
-        """Add a delta; return False if it cannot be joined."""
-        before, after = self.first.delta, event.delta
-        if self.is_closed or (self.first.turn, self.first.attempt) != (event.turn, event.attempt):
+    def extend(self, event: LiveDelta, text: str) -> bool:
+        """Add a delta with its text; return False if it cannot be joined."""
+        first = self.first
+        if self.is_closed or first.turn != event.turn or first.attempt != event.attempt:
             return False
-        match before, after:
-            case TextDelta(), TextDelta():
-                pass
-            case ReasoningDelta(part_id=name), ReasoningDelta(part_id=same) if name == same:
-                self.opaque = after.opaque
-                self.is_closed = bool(after.opaque)
-            case _:
+        before, after = first.delta, event.delta
+        if isinstance(after, ReasoningDelta):
+            if not isinstance(before, ReasoningDelta) or before.part_id != after.part_id:
                 return False
-        self.pieces.append(_text_of(after))
+            self.opaque = after.opaque
+            self.is_closed = bool(after.opaque)
+        elif not (isinstance(after, TextDelta) and isinstance(before, TextDelta)):
+            return False
+        self.pieces.append(text)
         return True
 
     def joined(self, start: int, end: int) -> LiveDelta:
@@ -88,7 +92,7 @@ def _start_of(run: _Run) -> int:
 
 
 def _text_of(delta: Delta | ToolProgress) -> str:
-    return delta.text if isinstance(delta, TextDelta | ReasoningDelta | ToolProgress) else ""
+    return delta.text if isinstance(delta, _WITH_TEXT) else ""
 
 
 class DeltaBuffer:
@@ -108,10 +112,11 @@ class DeltaBuffer:
 
     def append(self, event: LiveDelta) -> None:
         """Add a delta and wake the subscribers that wait."""
-        if not self._runs or not self._runs[-1].extend(event):
+        text = _text_of(event.delta)
+        if not self._runs or not self._runs[-1].extend(event, text):
             self._runs.append(_Run(self.end, event))
         self.end += 1
-        self._chars += len(_text_of(event.delta))
+        self._chars += len(text)
         if self.end - self._trimmed_at >= _TRIM_EVERY:
             self._trim(min((mailbox.position for mailbox in self.readers), default=self.end))
         if self._chars > CHARS_MAX:

@@ -285,6 +285,10 @@ def _gone(kind: str, name: str, blob: BlobRef) -> str:
 # --- Model call: send the request, publish deltas, return a reply or a refusal within the deadlines ---
 
 
+# A tuple: a union would be made anew for each delta.
+_OUTCOMES = (Reply, Refusal)
+
+
 async def call_model(
     model: Model,
     request: Request,
@@ -309,7 +313,7 @@ async def call_model(
                     while True:
                         idle.start(seconds)
                         event = await anext(stream)
-                        if isinstance(event, Reply | Refusal):
+                        if isinstance(event, _OUTCOMES):
                             return event
                         show(event)
                         seconds = deadlines.idle_seconds
