@@ -16,7 +16,7 @@ ADAPTERS := $(FRAMEWORKS) $(CLIENTS)
 # Folders whose tests start few processes and servers.
 QUICK  := $(addprefix tests/,core config golden house models public rescue runtime testing)
 
-.PHONY: help demo run check test quick lint types unit crashlab attack adapters compare docs coefficients site screenshots release-check lock clean
+.PHONY: help demo run check test quick lint types unit crashlab attack bench adapters compare docs coefficients site screenshots release-check lock clean
 
 help:
 	@echo 'make demo        show a session that survives everything, with a simulated model'
@@ -25,6 +25,7 @@ help:
 	@echo 'make test        lint, types, all tests and coverage: ten minutes on two cores'
 	@echo 'make crashlab    kills, power losses and flipped bits, in a short form'
 	@echo 'make attack      attack a gateway, and report what did not hold'
+	@echo 'make bench       measure speed in a short form, and print it'
 	@echo 'make adapters    suites of agent frameworks over their adapters; adapters/NAME runs one'
 	@echo 'make compare     measure Holdfast beside the stores of agent frameworks; COMPARE=--long, --quick, --write'
 	@echo 'make docs        rewrite the generated parts of docs/'
@@ -72,6 +73,10 @@ crashlab: $(VENV)/run.stamp
 attack: $(VENV)/dev.stamp
 	@$(BIN)/holdfast attack
 	@$(BIN)/holdfast attack --store postgres --only 'other tenants' --only 'hostile bodies' --only memory
+
+# A short form of all benchmarks of speed. It prints; a figure below its floor does not fail it.
+bench: $(VENV)/run.stamp
+	@$(BIN)/holdfast bench all --quick
 
 # Rewrite the generated parts of docs/ (diagrams, command help); a test fails when they are out of date.
 docs: $(VENV)/dev.stamp

@@ -59,4 +59,5 @@ def test_a_run_is_the_reference_of_the_next(monkeypatch: pytest.MonkeyPatch, tmp
     path.write_bytes(msgspec.json.encode(report))
     assert bench_all._read(path) == report
     assert json.loads(path.read_text())["rounds"] == 3
-    assert [one.bench for one in report.figures] == ["store", "archive", "gateway"]
+    assert [one.bench for one in report.figures] == ["store", "archive", "gateway", "live", "reading", "memory"]
+    assert len(report.loads) == 3

@@ -5,11 +5,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from holdfast.core.limits import fit
+from holdfast.core.limits.fit import Sizes
 from holdfast.lab.benches.generated.scripted import KINDS
 from holdfast.lab.benches.memory import (
     Figures,
     Growth,
     Shape,
+    figures_of,
     is_flat,
     is_kept,
     lines_of,
@@ -17,6 +20,8 @@ from holdfast.lab.benches.memory import (
     measure_growth,
     memory,
 )
+from holdfast.runtime.engine import requests
+from holdfast.types.messages import Request
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,6 +69,26 @@ async def test_growth_compares_compactions_after_histories_of_different_lengths(
     assert (is_flat(flat), is_flat(steep)) == (True, False)
     assert lines_of(flat)[-1].endswith("ok")
     assert lines_of(steep)[-1].endswith("ABOVE")
+    assert [figure.ratio >= figure.floor for figure in (*figures_of(flat), *figures_of(steep))] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+
+
+async def test_the_first_message_after_an_import_measures_the_whole_view_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To see that it does not fit, and to plan the compaction."""
+    measured: list[int] = []
+    measure_request = fit.measure
+
+    def counted(request: Request) -> Sizes:
+        measured.append(len(request.messages))
+        return measure_request(request)
+
+    monkeypatch.setattr(requests, "measure", counted)
+    await measure_growth((1_000,), rounds=1)
+    assert len([count for count in measured if count >= 1_000]) == 2
 
 
 @pytest.mark.parametrize(

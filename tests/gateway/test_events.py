@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from holdfast.gateway.bounds import GatewayBounds
-from holdfast.gateway.http.events import cursor_of, epoch_of
+from holdfast.gateway.http import events
+from holdfast.gateway.http.asgi import Send
+from holdfast.gateway.http.events import EncodedUpdates, EventStream, cursor_of, epoch_of
 from holdfast.ports import SessionInfo
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
@@ -293,3 +297,26 @@ async def test_an_answer_is_encoded_for_many_watchers_as_often_as_for_one() -> N
     assert texts == {words}
     # Streams that are served a little earlier or later take another range of deltas; records are the same for all.
     assert running.gateway.state.streams.encoded.count <= written / 3
+
+
+@pytest.mark.parametrize(("is_full", "timers"), [(False, 0), (True, 1)])
+async def test_a_write_needs_a_timer_only_if_the_reader_is_behind(
+    monkeypatch: pytest.MonkeyPatch, *, is_full: bool, timers: int
+) -> None:
+    timed: list[bytes] = []
+    sent: list[bytes] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message["body"])
+
+    async def timed_write(to: Send, chunk: bytes, *, seconds_max: float) -> None:
+        assert seconds_max > 0
+        timed.append(chunk)
+        await to({"body": chunk})
+
+    monkeypatch.setattr(events, "write", timed_write)
+    flow = SimpleNamespace(write_paused=is_full)
+    stream = EventStream({"holdfast.flow": flow}, send, GatewayBounds(), EncodedUpdates())
+    await stream.event("delta", {"a": 1})
+    assert sent == [b'event: delta\ndata: {"a":1}\n\n']
+    assert len(timed) == timers

@@ -1,6 +1,7 @@
 """All sessions of a key: a list that says what each is doing, a search, and a watch."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from holdfast.gateway.bounds import GatewayBounds
 from holdfast.gateway.status_cache import describe
 from holdfast.models.catalogue import simulated_model
 from holdfast.models.fake import Simulation
-from holdfast.ports import Hit
+from holdfast.ports import Hit, SessionInfo
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import a_tool_call, an_input
@@ -214,6 +215,46 @@ async def test_a_search_ranks_the_session_with_the_rare_word_above_hundreds_with
     async with a_gateway(store=store, bounds=GatewayBounds(search_seconds_max=60)) as running:
         found = (await running.client.get("/api/search?query=harbour+hansen-4711&limit=5")).body
     assert (found["hits"][0]["session"], found["is_complete"], len(found["hits"])) == ("rare", True, 5)
+
+
+@pytest.mark.parametrize("query", ["quay+4711", "harbour+boat4711", "quay4711"])
+async def test_a_rare_word_counts_however_short_it_is_and_whatever_it_is_a_part_of(query: str) -> None:
+    store = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    await store.admit("rare", an_input("the harbour, quay 4711, has a boat"))
+    for number in range(300):
+        await store.admit(f"common:{number}", an_input("the harbour has a quay for each boat"))
+    async with a_gateway(store=store, bounds=GatewayBounds(search_seconds_max=60)) as running:
+        found = (await running.client.get(f"/api/search?query={query}&limit=5")).body
+    assert (found["hits"][0]["session"], found["is_complete"]) == ("rare", True)
+
+
+async def test_every_session_that_is_not_indexed_is_searched_after_those_that_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An import is searched whole, or the answer says that it is not complete."""
+    searched: list[str] = []
+    stale = {f"stale:{number}" for number in range(400)}
+    search, candidates = MemoryStore.search, MemoryStore.candidates
+
+    async def counted(store: MemoryStore, session: str, query: str, *, limit: int = 10) -> list[Hit]:
+        searched.append(session)
+        return await search(store, session, query, limit=limit)
+
+    async def with_stale(store: MemoryStore, sessions: Sequence[SessionInfo], query: str) -> list[str]:
+        return [*await candidates(store, sessions, query), *(one.key for one in sessions if one.key in stale)]
+
+    monkeypatch.setattr(MemoryStore, "search", counted)
+    monkeypatch.setattr(MemoryStore, "candidates", with_stale)
+    store = MemoryStore(clock=SystemClock(), bounds=Bounds())
+    await store.admit("indexed", an_input("the narwhal lives in the north"))
+    for key in sorted(stale):
+        await store.admit(key, an_input("nothing of interest"))
+    async with a_gateway(store=store, bounds=GatewayBounds(search_seconds_max=60)) as running:
+        found = (await running.client.get("/api/search?query=narwhal")).body
+
+    assert searched[0] == "indexed"
+    assert set(searched) == {"indexed", *stale}
+    assert (found["searched"], found["sessions"], found["is_complete"]) == (401, 401, True)
 
 
 async def test_a_search_is_narrowed_by_phrase_author_time_and_key() -> None:

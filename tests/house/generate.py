@@ -6,6 +6,7 @@ A part stands between two comments that name it; whatever is outside of them bel
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from holdfast.gateway.api import schemas
 from holdfast.gateway.api.routes import PREFIX, ROUTES
 from holdfast.gateway.http.problems import STATUSES
 from holdfast.gateway.openapi.document import event_descriptions
+from holdfast.lab.bench_all import COMMANDS
 from holdfast.runtime.sessions.record_text import FAULTS, OUTCOMES, RESULTS, RUNGS, TRIGGERS
+from tests.house.benchmarks import benchmark_table
 from tests.house.places import ROOT
 from tests.house.references import (
     commands_reference,
@@ -139,6 +142,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated("docs/agents.md", "agents", agents_table),
     Generated("docs/architecture.md", "states of a turn", state_diagram),
     Generated("docs/architecture.md", "the ladder", ladder_table),
+    *(Generated("docs/benchmarks.md", f"benchmarks of {name}", partial(benchmark_table, name)) for name in COMMANDS),
     Generated("docs/commands.md", "exit codes", exit_codes),
     Generated("docs/commands.md", "commands", commands_reference),
     Generated("docs/configuration.md", "settings", settings_reference),

@@ -51,3 +51,42 @@ def test_what_is_encoded_is_read_back() -> None:
         Event("start", b'{"a":1}'),
         Event("", b"[DONE]"),
     ]
+
+
+BLOCK = st.sampled_from(
+    [
+        b"data: a",
+        b"data:b",
+        b"event: x\ndata: c",
+        b"data: d\ndata: e",
+        b"event: y",
+        b": comment",
+        b": comment\ndata: f",
+        b"id: 1\nevent: z\ndata: g",
+        b"data",
+        b"",
+        b"\ndata: h",
+    ]
+)
+
+
+@given(st.lists(BLOCK, max_size=8))
+def test_whole_events_are_read_as_their_bytes_one_by_one(blocks: list[bytes]) -> None:
+    """Most chunks are whole events and take a shorter way."""
+    whole, single = EventParser(), EventParser()
+    for parser in (whole, single):
+        parser.feed(b": the first line is read apart\n\n")
+    together = [event for block in blocks for event in whole.feed(block + b"\n\n")]
+    stream = b"".join(block + b"\n\n" for block in blocks)
+    assert together == [event for at in range(len(stream)) for event in single.feed(stream[at : at + 1])]
+    assert together == EventParser().feed(stream)
+
+
+def test_a_whole_event_that_is_too_large_is_refused() -> None:
+    parser = EventParser(event_bytes_max=10)
+    assert [event.payload for event in parser.feed(b"data: 1\n\n") + parser.feed(b"data: 123456789\n\n")] == [
+        b"1",
+        b"123456789",
+    ]
+    with pytest.raises(EventTooLargeError):
+        parser.feed(b"data: 1234567890\n\n")

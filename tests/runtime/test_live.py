@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import holdfast
 from holdfast.ports import ReasoningDelta, TextDelta, ToolCallDelta
 from holdfast.runtime.engine.live import CHARS_MAX, WAITING_MAX, Live, LiveDelta, Mailbox
 from holdfast.testing.builders import an_input
@@ -183,3 +184,43 @@ def flat(events: list[LiveDelta]) -> list[object]:
             case _:
                 pieces.append(event)
     return pieces
+
+
+async def test_a_reader_of_records_is_not_woken_by_deltas() -> None:
+    live = Live()
+    with live.subscribe("a", with_deltas=False) as mailbox:
+        waiting = asyncio.ensure_future(anext(mailbox.sights()))
+        await asyncio.sleep(0)
+        for piece in "abc":
+            live.publish("a", text(piece))
+        assert not mailbox._arrived.is_set()
+        mailbox.put(RECORD)
+        assert await waiting == RECORD
+        live.publish("a", EOFError())
+        assert await everything(mailbox) == []
+
+
+async def test_deltas_are_dropped_while_only_records_are_read() -> None:
+    live = Live()
+    with live.subscribe("a", with_deltas=False):
+        live.publish("a", text("x"))
+        with live.subscribe("a") as late:
+            live.publish("a", text("y"))
+            assert await everything(late) == [text("y")]
+
+
+async def test_who_waits_for_an_answer_is_woken_by_its_records_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[Mailbox] = []
+    wake = Mailbox.wake
+
+    def counted(mailbox: Mailbox) -> None:
+        woken.append(mailbox)
+        wake(mailbox)
+
+    monkeypatch.setattr(Mailbox, "wake", counted)
+    async with holdfast.open(":memory:", model="sim") as client:
+        session = await client.session("s")
+        answer = await session.send("write 2000 words")
+        records = await session.history()
+    assert len(answer.text.split()) == 2_000
+    assert len(woken) <= len(records)

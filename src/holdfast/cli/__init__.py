@@ -92,6 +92,8 @@ BENCHES: dict[str, tuple[str, str, str]] = {
     "archive": ("holdfast.lab.benches.store", "archive", "Cost of a session that is mostly archived."),
     "store": ("holdfast.lab.benches.store", "store", "Speed of the store, compared with plain SQLite."),
     "gateway": ("holdfast.lab.benches.gateway", "gateway", "Latency and memory of the gateway."),
+    "live": ("holdfast.lab.bench_live", "live", "Cost of streamed answers, watchers, and many sessions."),
+    "reading": ("holdfast.lab.bench_reading", "reading", "Cost of reading a long session and of searching many."),
     "faults": ("holdfast.lab.benches.faults", "faults", "Accuracy of the error classifier."),
     "ledger": ("holdfast.lab.benches.ledger", "ledger", "Share of exact facts that a ledger keeps."),
     "continuity": ("holdfast.lab.benches.continuity", "continuity", "Share of live state that a digest tells."),

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from os import cpu_count
+from os import cpu_count, getloadavg
 from pathlib import Path
 from statistics import median
 
@@ -28,8 +28,16 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "store": ("store",),
     "archive": ("archive",),
     "gateway": ("gateway",),
+    "live": ("live",),
+    "reading": ("reading",),
+    "memory": ("memory", "--growth"),
 }
-QUICK: Mapping[str, tuple[str, ...]] = {"store": ("store", "--quick"), "gateway": ("gateway",)}
+QUICK: Mapping[str, tuple[str, ...]] = {
+    "store": ("store", "--quick"),
+    "gateway": ("gateway",),
+    "live": ("live", "--quick"),
+    "reading": ("reading", "--quick"),
+}
 _ROUNDS = 5
 # Two runs on one machine differ by this much without a reason, also if each of them spreads less.
 _NOISE_MIN = 0.05
@@ -74,6 +82,14 @@ class Report(msgspec.Struct, frozen=True):
     cores: int
     rounds: int
     figures: tuple[Series, ...]
+    # Load of the machine before each round: above the number of cores, other work was running.
+    loads: tuple[float, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """Where and under which load it ran, as a line of text."""
+        loads = ", ".join(f"{load:g}" for load in self.loads)
+        return f"{self.rounds} rounds, {self.cores} cores, load {loads}, {self.system}, Python {self.python}"
 
 
 def collected(rounds: Sequence[Mapping[str, Sequence[Measured]]]) -> tuple[Series, ...]:
@@ -124,7 +140,10 @@ def run_bench(command: Sequence[str]) -> list[Measured]:
 
 def measure(commands: Mapping[str, Sequence[str]], rounds: int) -> Report:
     """Run all benchmarks in alternating rounds."""
-    found = [{name: run_bench(command) for name, command in commands.items()} for _ in range(rounds)]
+    found, loads = [], []
+    for _ in range(rounds):
+        loads.append(round(getloadavg()[0], 2))
+        found.append({name: run_bench(command) for name, command in commands.items()})
     return Report(
         date=datetime.now(UTC).date().isoformat(),
         version=version("holdfast"),
@@ -133,6 +152,7 @@ def measure(commands: Mapping[str, Sequence[str]], rounds: int) -> Report:
         cores=cpu_count() or 0,
         rounds=rounds,
         figures=collected(found),
+        loads=tuple(loads),
     )
 
 
@@ -154,7 +174,7 @@ def all_benches(rounds: int, only: tuple[str, ...], compare: Path | None, *, qui
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=1).decode())
     else:
-        click.echo(f"{report.rounds} rounds, {report.cores} cores, {report.system}, Python {report.python}")
+        click.echo(report.machine)
         for series in report.figures:
             click.echo(series.line())
     if before is not None:

@@ -10,7 +10,6 @@ import re
 import secrets
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
 from hashlib import sha256
 from urllib.parse import urlsplit
 
@@ -204,10 +203,9 @@ class HttpModel:
                     yield await self._refusal(response, body)
                     return
                 decoder = self._dialect.StreamDecoder(self.issuer, secrets.token_hex(6))
-                async with aclosing(_deltas(response, decoder)) as deltas:
-                    async for delta in deltas:
-                        for shown in tool.read_delta(delta):
-                            yield shown
+                while not decoder.is_complete and (chunk := await _next_chunk(response)) is not None:
+                    for delta in tool.read_deltas(decoder.feed(chunk)):
+                        yield delta
                 outcome = self._outcome(response, decoder)
                 yield tool.read_reply(outcome) if isinstance(outcome, Reply) else outcome
                 await _drain(response)
@@ -281,15 +279,12 @@ class HttpModel:
         return body
 
 
-async def _deltas(response: HttpResponse, decoder: AnswerDecoder) -> AsyncGenerator[Delta, None]:
+async def _next_chunk(response: HttpResponse) -> bytes | None:
+    """Return the next chunk; None at the end, also of a broken stream: the decoder reports whether it is complete."""
     try:
-        async for chunk in response.chunks:
-            for delta in decoder.feed(chunk):
-                yield delta
-            if decoder.is_complete:
-                return
-    except BrokenOffError:
-        return  # The decoder reports whether the response is complete.
+        return await anext(response.chunks)
+    except (StopAsyncIteration, BrokenOffError):
+        return None
 
 
 async def _drain(response: HttpResponse) -> None:

@@ -3,8 +3,6 @@
 The tool exists on the wire only: its call comes back as text, so that the log has the same answer from every model.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 
 from holdfast.core.limits.settings import OUTPUT_FIELDS
@@ -42,17 +40,18 @@ class OutputTool:
             settings = msgspec.structs.replace(settings, tool_choice="required")
         return msgspec.structs.replace(given, tools=(*given.tools, spec), settings=settings, output=None)
 
-    def read_delta(self, delta: Delta) -> Iterator[Delta]:
-        """Yield a delta, with the arguments of the tool as text."""
-        if not self.name or not isinstance(delta, ToolCallDelta):
-            yield delta
-            return
+    def read_deltas(self, deltas: list[Delta]) -> list[Delta]:
+        """Return deltas with the arguments of the tool as text."""
+        return [shown for delta in deltas if (shown := self._read_delta(delta))] if self.name else deltas
+
+    def _read_delta(self, delta: Delta) -> Delta | None:
+        if not isinstance(delta, ToolCallDelta):
+            return delta
         if delta.name == self.name:
             self._indexes.add(delta.index)
         if delta.index not in self._indexes:
-            yield delta
-        elif delta.arguments:
-            yield TextDelta(delta.arguments)
+            return delta
+        return TextDelta(delta.arguments) if delta.arguments else None
 
     def read_reply(self, reply: Reply) -> Reply:
         """Return a reply with the tool's arguments as its text. Beside other calls the answer came too early."""

@@ -39,8 +39,13 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Add bytes and return the completed events."""
-        self._pending += chunk
         events: list[Event] = []
+        if self._is_between() and chunk.endswith(b"\n\n") and b"\r" not in chunk:
+            # Most chunks are whole events.
+            for block in chunk[:-2].split(b"\n\n"):
+                self._take_block(block, events)
+            return events
+        self._pending += chunk
         start = 0
         for end in _LINE_END.finditer(self._pending, self._scanned):
             if end.group() == b"\r" and end.end() == len(self._pending):
@@ -61,6 +66,20 @@ class EventParser:
         self._scanned = 0
         self._take_line(b"", events)
         return events
+
+    def _is_between(self) -> bool:
+        """Return whether the next byte begins an event."""
+        return not (self._pending or self._at_start or self._lines or self._name)
+
+    def _take_block(self, block: bytes, events: list[Event]) -> None:
+        """Take all lines of an event."""
+        head, _, payload = block.rpartition(b"\n")
+        if payload.startswith(b"data: ") and (not head or (head.startswith(b"event: ") and b"\n" not in head)):
+            self._check_size(len(payload) - len(b"data:"))
+            events.append(Event(head[7:].decode("utf-8", "replace"), payload[6:]))
+            return
+        for line in (*block.split(b"\n"), b""):
+            self._take_line(line, events)
 
     def _take_line(self, line: bytes, events: list[Event]) -> None:
         if self._at_start:

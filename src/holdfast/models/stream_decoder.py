@@ -21,6 +21,7 @@ ANSWER_BYTES_MAX = 16 * 2**20
 # Tool calls of one response. Models make a few dozen at most; folding a reply takes steps for each pair of its calls.
 CALLS_MAX = 1_024
 
+_HEAD_BYTES_MAX = Bounds().refusal_body_bytes_max
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -70,8 +71,9 @@ class AnswerDecoder(ABC):
 
     def _keep_head(self, chunk: bytes) -> None:
         """Keep the start of the response, for the refusal of a malformed one."""
-        room = Bounds().refusal_body_bytes_max - len(self._head)
-        self._head += chunk[: max(room, 0)]
+        room = _HEAD_BYTES_MAX - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
 
     def finish(self) -> Reply | Refusal:
         """Return the outcome after the last byte."""

@@ -4,10 +4,13 @@
 own, so the same client code runs with and without a socket.
 """
 
+import asyncio
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -77,8 +80,7 @@ class SocketTransport:
             raise UnreachableError(self._error_text(error, len(body))) from error
         try:
             names = {name.lower(): text for name, text in response.headers.items()}
-            async with aclosing(chunks_of(response)) as chunks:
-                yield HttpResponse(response.status, names, chunks)
+            yield HttpResponse(response.status, names, ResponseChunks(response))
         finally:
             # A fully read response has already returned its connection to the pool; this closes all others.
             response.close()
@@ -139,20 +141,81 @@ def host_and_port(url: str) -> str:
     return f"{parts.hostname or 'unknown'}:{port}"
 
 
-async def chunks_of(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
-    """Yield the body of a response as it arrives. Raises `BrokenOffError` if the connection breaks."""
-    import aiohttp  # noqa: PLC0415 - as above
+class ResponseChunks:
+    """The body of a response as it arrives. Raises `BrokenOffError` if the connection breaks."""
 
-    try:
-        async for chunk in response.content.iter_any():
-            yield chunk
-    except (aiohttp.ClientError, OSError) as error:
-        raise broken_off(error) from error
+    def __init__(self, response: "aiohttp.ClientResponse") -> None:
+        import aiohttp  # noqa: PLC0415 - as above
+
+        self._read = response.content.readany
+        self._errors = (aiohttp.ClientError, OSError)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._read()
+        except self._errors as error:
+            raise broken_off(error) from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
 
 def broken_off(error: BaseException) -> BrokenOffError:
     """Return the error for a broken connection."""
     return BrokenOffError(f"the connection broke before the response was complete ({type(error).__name__})")
+
+
+class IdleTimeout:
+    """A timeout for each of many waits, with one timer: a timer for each would cost as much as decoding a delta.
+
+    Inside `async with`, call `start` before a wait and `stop` after it. A wait that takes longer raises `TimeoutError`
+    from the block.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._fires_at = inf
+        # End of the current wait; infinite between two waits.
+        self._ends_at = inf
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._timeout.__aexit__(kind, error, trace)
+
+    def start(self, seconds: float) -> None:
+        """Begin a wait of at most so many seconds."""
+        self._ends_at = self._loop.time() + seconds
+        if self._ends_at < self._fires_at:
+            self._set_timer()
+
+    def stop(self) -> None:
+        """End a wait."""
+        self._ends_at = inf
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fires_at = self._ends_at
+        self._timer = self._loop.call_at(self._fires_at, self._check)
+
+    def _check(self) -> None:
+        self._timer, self._fires_at = None, inf
+        if self._ends_at <= self._loop.time():
+            self._timeout.reschedule(self._loop.time())
+        elif self._ends_at < inf:
+            self._set_timer()
 
 
 # --- Endpoint ---

@@ -20,7 +20,7 @@ from holdfast.gateway.api import schemas
 from holdfast.gateway.api.request_context import RequestContext
 from holdfast.gateway.api.sessions import show_record, tool_specs
 from holdfast.gateway.http.asgi import body_chunks, header
-from holdfast.gateway.http.events import EventStream, cursor_of, epoch_of, send_update
+from holdfast.gateway.http.events import DELTA_SECONDS, EventStream, cursor_of, epoch_of, send_update
 from holdfast.gateway.http.problems import InvalidError, NotFoundError
 from holdfast.ports import Attachment, Blobs
 from holdfast.runtime.engine.live import LiveDelta
@@ -122,7 +122,7 @@ async def _stream_turn(stream: EventStream, session: Session, turn: int) -> None
 
 
 async def _until_ended(session: Session, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
-    async with aclosing(session.live(after=turn)) as updates:
+    async with aclosing(session.live(after=turn, delta_seconds=DELTA_SECONDS)) as updates:
         async for update in updates:
             if (update.turn if isinstance(update, LiveDelta) else turn_of(update.record)) != turn:
                 continue

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from heapq import nlargest
+from math import log1p
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,12 +28,12 @@ _DAY_SECONDS = 86_400.0
 
 # Concurrent searches: as many as a store has readers.
 _SEARCHED_AT_ONCE = 4
-# Sessions per lookup of a word in the index, which takes about ten milliseconds.
+# Sessions per lookup of a word in the index, which takes about 15 milliseconds.
 _LOOKUP_SESSIONS = 1_000
 # Words of a query that are looked up.
 _LOOKUP_WORDS_MAX = 6
-# Sessions whose matches are ranked: a search takes each a millisecond or two. Those with most words of the query, then
-# those last used.
+# Sessions whose matches are ranked: a search takes each a millisecond or two. Those with the rarest words of the query,
+# then those last used.
 _RANKED_MAX = 150
 # Matches of a session that a filter or a phrase is applied to.
 _FILTERED_MAX = 50
@@ -75,8 +76,8 @@ class SessionHit(msgspec.Struct, frozen=True):
 class HitsOfAll(msgspec.Struct, frozen=True):
     """Hits in all sessions, best first.
 
-    Every session is looked up in the index; the hits are of those with most words of the query, then of those last
-    used. `is_complete` is false if the search timed out: repeat it, and it gets further.
+    Every session is looked up in the index; the hits are of those with the rarest words of the query, then of those
+    last used. `is_complete` is false if the search timed out: repeat it, and it gets further.
     """
 
     hits: list[SessionHit]
@@ -124,20 +125,34 @@ def _is_asked(query: SearchAllQuery, key: str, known: SessionInfo) -> bool:
 
 
 async def _worth(store: Log, asked: Sequence[SessionInfo], query: str) -> list[str]:
-    """Return the sessions whose matches are ranked: those with most words of the query, then those last used.
+    """Return the sessions whose matches are ranked: those with the rarest words of the query, then those last used.
 
-    Words are looked up from the longest on, which are the rarest, until they lead to enough sessions. A session that
-    is not indexed yet may have all of them.
+    The sessions last used show which words are rare. Those are looked up first, until they lead to enough sessions.
+    Sessions that are not indexed yet come last, all of them: a search indexes them.
     """
-    words = sorted(query_words(query), key=len, reverse=True)[:_LOOKUP_WORDS_MAX]
-    counts: Counter[str] = Counter()
-    for word in words:
-        for start in range(0, len(asked), _LOOKUP_SESSIONS):
-            counts.update(await candidates(store, asked[start : start + _LOOKUP_SESSIONS], word))
-        if len(counts) >= _RANKED_MAX:
+    stale = set(await _having(store, asked, ""))
+    indexed = [one for one in asked if one.key not in stale]
+    weights: Counter[str] = Counter()
+    for word in await _rarest_first(store, indexed[:_LOOKUP_SESSIONS], query):
+        found = await _having(store, indexed, word)
+        weights.update(dict.fromkeys(found, log1p(len(indexed) / (len(found) or 1))))
+        if len(weights) >= _RANKED_MAX:
             break
-    found = [one.key for one in asked if one.key in counts]
-    return sorted(found, key=lambda key: -counts[key])[:_RANKED_MAX]
+    ranked = sorted((one.key for one in indexed if one.key in weights), key=lambda key: -weights[key])
+    return [*ranked[:_RANKED_MAX], *(one.key for one in asked if one.key in stale)]
+
+
+async def _rarest_first(store: Log, newest: Sequence[SessionInfo], query: str) -> list[str]:
+    """Return the words to look up, those that few of the newest sessions have first. Parts replace a compound."""
+    words = [word for word in query_words(query) if len(query_words(word)) == 1][:_LOOKUP_WORDS_MAX]
+    counts = {word: len(await _having(store, newest, word)) for word in words if len(words) > 1}
+    return sorted(words, key=lambda word: counts.get(word, 0))
+
+
+async def _having(store: Log, sessions: Sequence[SessionInfo], word: str) -> list[str]:
+    """Return the sessions with a word, and those that are not indexed yet; without a word, only those."""
+    parts = [sessions[start : start + _LOOKUP_SESSIONS] for start in range(0, len(sessions), _LOOKUP_SESSIONS)]
+    return [key for found in await asyncio.gather(*(candidates(store, part, word) for part in parts)) for key in found]
 
 
 async def _search(store: Log, session: str, query: SearchAllQuery, limit: int) -> list[SessionHit]:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -39,8 +39,8 @@ _RETRY_MILLISECONDS = 1_000
 # 32 bits identify an epoch: clients cannot choose it, and a collision also needs a recreated session.
 _EPOCH_BYTES = 4
 # Interval between the deltas of a stream, after the first: smooth to read, and cheap for many streams.
-_DELTA_SECONDS = 0.02
-# Updates kept as JSON: streams of a session take them at the same time.
+DELTA_SECONDS = 0.02
+# Encoded updates that are kept: streams of a session take them at the same time.
 _ENCODED_MAX = 32
 _RECONNECT = Reconnect("the gateway is stopping; reconnect with the last event id to miss nothing")
 _DELETED = Gone("this session was deleted; a new session with this key is a different one")
@@ -105,6 +105,18 @@ _OTHER_SESSION = "the cursor does not match: the session was deleted and created
 # --- Streams ---
 
 
+class FlowControl(Protocol):
+    """State of a connection's buffer."""
+
+    write_paused: bool
+
+
+def frame_of(name: str, payload: object, cursor: str = "") -> bytes:
+    """Return an event as the bytes of a stream."""
+    event_id = f"id: {cursor}\n" if cursor else ""
+    return f"event: {name}\n{event_id}data: ".encode() + _encode(payload) + b"\n\n"
+
+
 class EventStream:
     """One response of server-sent events, with backpressure and a timeout for stalled readers."""
 
@@ -112,6 +124,7 @@ class EventStream:
         self._send, self._bounds, self.encoded = send, bounds, encoded
         # Closes the connection without flushing; set by our own server.
         self._abort: Callable[[], None] | None = scope.get("holdfast.abort")
+        self._flow: FlowControl | None = scope.get("holdfast.flow")
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
         self._end_event: asyncio.Future[_EndEvent] = self._loop.create_future()
@@ -120,12 +133,7 @@ class EventStream:
 
     async def event(self, name: str, payload: object, *, cursor: str = "") -> None:
         """Write an event."""
-        await self.write_event(name, _encode(payload), cursor=cursor)
-
-    async def write_event(self, name: str, encoded: bytes, *, cursor: str = "") -> None:
-        """Write an event whose payload is encoded already."""
-        event_id = f"id: {cursor}\n" if cursor else ""
-        await self._write(f"event: {name}\n{event_id}data: ".encode() + encoded + b"\n\n")
+        await self.write(frame_of(name, payload, cursor))
 
     async def heartbeat(self) -> None:
         """Write a heartbeat comment if the stream was idle for long enough."""
@@ -133,7 +141,7 @@ class EventStream:
             if self.check_ended is not None and (ended := await self.check_ended()) is not None:
                 self.stop(ended)
                 return
-            await self._write(b":\n\n")
+            await self.write(b":\n\n")
 
     async def send_end(self, end_event: _EndEvent) -> None:
         """Write the last event."""
@@ -156,8 +164,13 @@ class EventStream:
         if self._abort is not None:
             self._abort()
 
-    async def _write(self, chunk: bytes) -> None:
-        await write(self._send, chunk, seconds_max=self._bounds.stall_seconds_max)
+    async def write(self, chunk: bytes) -> None:
+        """Write bytes. Raises `StalledError` if the reader does not accept them in time."""
+        if self._flow is not None and not self._flow.write_paused:
+            # The server takes them at once: no timer is needed.
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        else:
+            await write(self._send, chunk, seconds_max=self._bounds.stall_seconds_max)
         self._written_at = self._loop.time()
 
     async def run(self, receive: Receive, produce: Callable[["EventStream"], Awaitable[None]]) -> None:
@@ -183,7 +196,7 @@ class EventStream:
             await asyncio.wait({work, gone})
 
     async def _produce(self, produce: Callable[["EventStream"], Awaitable[None]]) -> None:
-        await self._write(f"retry: {_RETRY_MILLISECONDS}\n\n".encode())
+        await self.write(f"retry: {_RETRY_MILLISECONDS}\n\n".encode())
         try:
             await produce(self)
         except HoldfastError as error:
@@ -263,7 +276,7 @@ class Streams:
 
 
 class EncodedUpdates:
-    """The newest updates as JSON, so that each is encoded once for all streams of a session."""
+    """The newest updates as bytes of a stream, so that each is encoded once for all streams of a session."""
 
     def __init__(self) -> None:
         # Records by session and cursor, deltas by identity: with the update itself, which keeps its identity unique.
@@ -272,14 +285,17 @@ class EncodedUpdates:
         self.count = 0
 
     def of(self, session: str, update: LiveDelta | Logged, cursor: str = "") -> bytes:
-        """Return the payload of an update; empty for a delta that is no text."""
+        """Return the event of an update; empty for a delta that is no text."""
         key = (session, cursor or id(update))
         found = self._encoded.get(key)
         if found is not None:
             return found[1]
         self.count += 1
-        payload = _delta_seen(update) if isinstance(update, LiveDelta) else update
-        encoded = b"" if payload is None else _encode(payload)
+        if isinstance(update, LiveDelta):
+            seen = _delta_seen(update)
+            encoded = b"" if seen is None else frame_of("delta", seen)
+        else:
+            encoded = frame_of("record", update, cursor)
         if len(self._encoded) >= _ENCODED_MAX:
             del self._encoded[next(iter(self._encoded))]
         self._encoded[key] = (update, encoded)
@@ -300,7 +316,7 @@ async def send_update(stream: EventStream, session: Session, epoch: str, update:
     """Write a delta or a record as events."""
     if isinstance(update, LiveDelta):
         if encoded := stream.encoded.of(session.key, update):
-            await stream.write_event("delta", encoded)
+            await stream.write(encoded)
         return
     if isinstance(update.record, ToolStarted) and update.record.reply:
         # Before the record, whose id acknowledges everything up to it: a call is sent at least once.
@@ -308,7 +324,7 @@ async def send_update(stream: EventStream, session: Session, epoch: str, update:
     if isinstance(update.record, ApprovalRequested):
         await stream.event("approval", approval_of(update.seq, update.at, update.record))
     cursor = cursor_of(epoch, update)
-    await stream.write_event("record", stream.encoded.of(session.key, update, cursor), cursor=cursor)
+    await stream.write(stream.encoded.of(session.key, update, cursor))
 
 
 async def open_call(session: Session, started: ToolStarted) -> OpenCall:
@@ -328,7 +344,7 @@ async def watch(stream: EventStream, session: Session, known: SessionInfo, start
     else:
         cursor = await _cursor_at(session, epoch, start.after)
         await stream.event("watching", Watching(cursor, start.after), cursor=cursor)
-    async with aclosing(session.live(after=start.after, delta_seconds=_DELTA_SECONDS)) as updates:
+    async with aclosing(session.live(after=start.after, delta_seconds=DELTA_SECONDS)) as updates:
         async for update in updates:
             # Checked after the record was read: if the epoch is unchanged now, it was unchanged then.
             if isinstance(update, Logged) and (ended := await stream.check_ended()) is not None:

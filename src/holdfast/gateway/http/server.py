@@ -81,10 +81,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_deadline()
 
     def on_message_begin(self) -> None:
-        """Add the abort function to the scope of a new request."""
+        """Add the abort function and the flow control to the scope of a new request."""
         super().on_message_begin()
         self._is_complete = False
         self.scope["holdfast.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key] # an extension
+        self.scope["holdfast.flow"] = self.flow  # type: ignore[typeddict-unknown-key] # an extension
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its headers exceed their limit."""

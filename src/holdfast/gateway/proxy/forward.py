@@ -25,7 +25,7 @@ from holdfast.models.dialect_filters import FILTERS
 from holdfast.models.dialects import DIALECTS
 from holdfast.models.gemini import NAME as GEMINI
 from holdfast.models.stream_decoder import AnswerDecoder
-from holdfast.models.transport import BrokenOffError, UnreachableError
+from holdfast.models.transport import BrokenOffError, IdleTimeout, UnreachableError
 from holdfast.models.wire import cut_text
 from holdfast.types.faults import Phase, Refusal, Sent
 from holdfast.types.messages import Reply
@@ -271,7 +271,11 @@ class Forwarder:
             if failed := self._failed_opening(request, response, held, relay, has_ended=has_ended):
                 return failed
             await relay.begin(response)
-            return await self._relay(request, response, held, relay, may_truncate=may_truncate)
+            try:
+                async with IdleTimeout() as idle:
+                    return await self._relay(request, response, held, relay, idle, may_truncate=may_truncate)
+            except TimeoutError as error:
+                raise BrokenOffError("nothing more came within the deadline") from error
         except TimeoutError:
             return AttemptError(Refusal(request.dialect, Phase.STALL, cause="nothing came within the deadline"))
         except UnreachableError as error:
@@ -310,6 +314,7 @@ class Forwarder:
         response: UpstreamResponse,
         held: bytes,
         relay: Relay,
+        idle: IdleTimeout,
         *,
         may_truncate: bool,
     ) -> ForwardResult | Truncated | AttemptError:
@@ -331,7 +336,9 @@ class Forwarder:
                 os.sched_yield()
             else:
                 await relay.write(chunk)
-            chunk = await self._next(response)
+            idle.start(self._deadlines.idle_seconds)
+            chunk = await response.next()
+            idle.stop()
         # The event loop sends written bytes on its next iteration.
         await asyncio.sleep(0)
         outcome = relay.finish()
@@ -348,13 +355,6 @@ class Forwarder:
         if not isinstance(outcome, Reply) or request.decoded is None or request.held:
             return None
         return filled_window(outcome, request.decoded.request.output_tokens_max, self._bounds)
-
-    async def _next(self, response: UpstreamResponse) -> bytes:
-        try:
-            async with asyncio.timeout(self._deadlines.idle_seconds):
-                return await response.next()
-        except TimeoutError as error:
-            raise BrokenOffError("nothing more came within the deadline") from error
 
     def _decoder(self, request: ProxyRequest, place: int, joined: JoinedAnswer | None) -> AnswerDecoder | None:
         if not request.models:

@@ -25,6 +25,7 @@ from holdfast.cli.exit_codes import BROKEN
 from holdfast.cli.output import json_option
 from holdfast.core.limits.bounds import Bounds
 from holdfast.lab.benches.generated.scripted import FETCH, KINDS, Fact, Scripted, a_fact, message_of
+from holdfast.lab.benches.harness import Measured, print_figures
 from holdfast.ports import Lease
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.sessions.client import Client
@@ -308,9 +309,32 @@ def memory(kind: tuple[str, ...], seed: int, *, is_long: bool, growth: bool, as_
 
 def _show_growth(*, as_json: bool) -> None:
     found = asyncio.run(measure_growth())
-    click.echo(msgspec.json.encode(found).decode() if as_json else "\n".join(lines_of(found)))
+    if as_json:
+        print_figures(figures_of(found), as_json=True)
+        return
+    click.echo("\n".join(lines_of(found)))
     if not is_flat(found):
         sys.exit(BROKEN)
+
+
+def figures_of(found: list[Growth]) -> list[Measured]:
+    """Return a compaction after the longest history beside one after the shortest, and each first message."""
+    shortest, longest = found[0], found[-1]
+    name = f"compaction after {longest.messages:,} messages"
+    compaction = Measured(name, longest.compaction_ms, shortest.compaction_ms, RATIO_MAX / ratio_of(found), 1.0, "ms")
+    # Per message: an import is read once.
+    first = [
+        Measured(
+            f"first message after {one.messages:,}",
+            one.first_message_ms,
+            shortest.first_message_ms,
+            shortest.first_message_ms * one.messages / shortest.messages / max(one.first_message_ms, 1e-3),
+            0.0,
+            "ms",
+        )
+        for one in found[1:]
+    ]
+    return [compaction, *first]
 
 
 def _line(figures: Figures) -> str:

@@ -32,7 +32,7 @@ from holdfast.gateway.api.schemas import (
 from holdfast.gateway.http.problems import Problem
 from holdfast.models.fake.server import CONTROL_PATH
 from holdfast.models.sse import EventParser
-from holdfast.models.transport import BrokenOffError, chunks_of
+from holdfast.models.transport import BrokenOffError, ResponseChunks
 from holdfast.runtime.maintenance.doctor import Finding
 from holdfast.stores.sqlite.read_only import SqliteView
 from holdfast.types.limits import Limits
@@ -309,11 +309,10 @@ class GatewayClient:
 
 async def _records(response: aiohttp.ClientResponse) -> AsyncGenerator[Logged, None]:
     parser = EventParser()
-    async with aclosing(chunks_of(response)) as chunks:
-        async for chunk in chunks:
-            for event in parser.feed(chunk):
-                if event.name == "record":
-                    yield msgspec.json.decode(event.payload, type=Logged)
+    async for chunk in ResponseChunks(response):
+        for event in parser.feed(chunk):
+            if event.name == "record":
+                yield msgspec.json.decode(event.payload, type=Logged)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import msgspec
@@ -28,6 +28,10 @@ CHARS_MAX = 2**20
 _TRIM_EVERY = 256
 # Ranges of joined deltas that are remembered: subscribers that read at the same moment take the same range.
 _RANGES_MAX = 16
+
+
+# A tuple: a union would be made anew for each delta.
+_WITH_TEXT = (TextDelta, ReasoningDelta, ToolProgress)
 
 
 class LiveDelta(msgspec.Struct, frozen=True):
@@ -55,20 +59,20 @@ class _Run:
         # After `opaque` a new reasoning part begins, and calls are never joined.
         self.is_closed = bool(self.opaque) or not isinstance(first.delta, TextDelta | ReasoningDelta)
 
-    def extend(self, event: LiveDelta) -> bool:
-        """Add a delta; return False if it cannot be joined."""
-        before, after = self.first.delta, event.delta
-        if self.is_closed or (self.first.turn, self.first.attempt) != (event.turn, event.attempt):
+    def extend(self, event: LiveDelta, text: str) -> bool:
+        """Add a delta with its text; return False if it cannot be joined."""
+        first = self.first
+        if self.is_closed or first.turn != event.turn or first.attempt != event.attempt:
             return False
-        match before, after:
-            case TextDelta(), TextDelta():
-                pass
-            case ReasoningDelta(part_id=name), ReasoningDelta(part_id=same) if name == same:
-                self.opaque = after.opaque
-                self.is_closed = bool(after.opaque)
-            case _:
+        before, after = first.delta, event.delta
+        if isinstance(after, ReasoningDelta):
+            if not isinstance(before, ReasoningDelta) or before.part_id != after.part_id:
                 return False
-        self.pieces.append(_text_of(after))
+            self.opaque = after.opaque
+            self.is_closed = bool(after.opaque)
+        elif not (isinstance(after, TextDelta) and isinstance(before, TextDelta)):
+            return False
+        self.pieces.append(text)
         return True
 
     def joined(self, start: int, end: int) -> LiveDelta:
@@ -88,7 +92,7 @@ def _start_of(run: _Run) -> int:
 
 
 def _text_of(delta: Delta | ToolProgress) -> str:
-    return delta.text if isinstance(delta, TextDelta | ReasoningDelta | ToolProgress) else ""
+    return delta.text if isinstance(delta, _WITH_TEXT) else ""
 
 
 class DeltaBuffer:
@@ -96,7 +100,9 @@ class DeltaBuffer:
 
     def __init__(self) -> None:
         self.end = 0
+        # All subscribers, and those that read deltas.
         self.mailboxes: set[Mailbox] = set()
+        self.readers: set[Mailbox] = set()
         # Subscribers that have read everything, and wait.
         self.idle: set[Mailbox] = set()
         self._runs: list[_Run] = []
@@ -106,12 +112,13 @@ class DeltaBuffer:
 
     def append(self, event: LiveDelta) -> None:
         """Add a delta and wake the subscribers that wait."""
-        if not self._runs or not self._runs[-1].extend(event):
+        text = _text_of(event.delta)
+        if not self._runs or not self._runs[-1].extend(event, text):
             self._runs.append(_Run(self.end, event))
         self.end += 1
-        self._chars += len(_text_of(event.delta))
+        self._chars += len(text)
         if self.end - self._trimmed_at >= _TRIM_EVERY:
-            self._trim(min((mailbox.position for mailbox in self.mailboxes), default=self.end))
+            self._trim(min((mailbox.position for mailbox in self.readers), default=self.end))
         if self._chars > CHARS_MAX:
             self._trim(self.end)
         for mailbox in self.idle:
@@ -144,6 +151,7 @@ class Mailbox:
     """Unread events of one subscriber: its records, and its position among the shared deltas."""
 
     def __init__(self, deltas: DeltaBuffer | None = None) -> None:
+        """Without a buffer of deltas it is for records alone."""
         self._deltas = deltas or DeltaBuffer()
         self.position = self._deltas.end
         # Records and errors, and before them the position up to which deltas come first.
@@ -206,10 +214,11 @@ class Mailbox:
         if self._waiting:
             return
         loop = asyncio.get_running_loop()
-        until = (loop.time() // seconds + 1) * seconds
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
-                await self._arrived.wait()
+        timer = loop.call_at((loop.time() // seconds + 1) * seconds, self.wake)
+        try:
+            await self._arrived.wait()
+        finally:
+            timer.cancel()
 
     def _take(self, end: int) -> tuple[LiveDelta, ...]:
         """Return the deltas up to a position, and move there."""
@@ -229,7 +238,8 @@ class Live:
         if deltas is None:
             return
         if isinstance(event, LiveDelta):
-            deltas.append(event)
+            if deltas.readers:
+                deltas.append(event)
         else:
             for mailbox in deltas.mailboxes:
                 mailbox.put(event)
@@ -240,15 +250,18 @@ class Live:
             self.publish(session, error)
 
     @contextmanager
-    def subscribe(self, session: str) -> Iterator[Mailbox]:
-        """Subscribe to a session for the duration of the block."""
+    def subscribe(self, session: str, *, with_deltas: bool = True) -> Iterator[Mailbox]:
+        """Subscribe to a session for the duration of the block; without deltas, no delta wakes the subscriber."""
         deltas = self._buffers.setdefault(session, DeltaBuffer())
-        mailbox = Mailbox(deltas)
+        mailbox = Mailbox(deltas if with_deltas else None)
         deltas.mailboxes.add(mailbox)
+        if with_deltas:
+            deltas.readers.add(mailbox)
         try:
             yield mailbox
         finally:
             deltas.mailboxes.discard(mailbox)
+            deltas.readers.discard(mailbox)
             deltas.idle.discard(mailbox)
             if not deltas.mailboxes:
                 del self._buffers[session]

@@ -21,6 +21,7 @@ from holdfast.core.turn.failure_messages import Shares
 from holdfast.core.turn.reply_cleanup import tidy
 from holdfast.core.view import ViewMessage, messages_in_view
 from holdfast.errors import BlobMissingError
+from holdfast.models.transport import IdleTimeout
 from holdfast.ports import Blobs, Delta, Model
 from holdfast.runtime.engine.context import Engine
 from holdfast.runtime.engine.learning import Known
@@ -284,6 +285,10 @@ def _gone(kind: str, name: str, blob: BlobRef) -> str:
 # --- Model call: send the request, publish deltas, return a reply or a refusal within the deadlines ---
 
 
+# A tuple: a union would be made anew for each delta.
+_OUTCOMES = (Reply, Refusal)
+
+
 async def call_model(
     model: Model,
     request: Request,
@@ -303,16 +308,17 @@ async def call_model(
             aclosing(model.stream(request, blobs)) as stream,
         ):
             seconds = deadlines.connect_seconds + deadlines.first_token_seconds
-            while True:
-                try:
-                    async with asyncio.timeout(seconds):
+            try:
+                async with IdleTimeout() as idle:
+                    while True:
+                        idle.start(seconds)
                         event = await anext(stream)
-                except TimeoutError:
-                    return _stalled(dialect, f"nothing came for {seconds:g} seconds")
-                if isinstance(event, Reply | Refusal):
-                    return event
-                show(event)
-                seconds = deadlines.idle_seconds
+                        if isinstance(event, _OUTCOMES):
+                            return event
+                        show(event)
+                        seconds = deadlines.idle_seconds
+            except TimeoutError:
+                return _stalled(dialect, f"nothing came for {seconds:g} seconds")
     except StopAsyncIteration:
         return Refusal(dialect, Phase.STREAM, cause="the stream ended without an answer")
     except TimeoutError:

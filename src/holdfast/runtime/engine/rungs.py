@@ -104,8 +104,11 @@ async def _clamp_output(log: Log, engine: Engine) -> list[WorkRecord] | None:
     turn, bounds = log.turn, engine.bounds
     if turn.fault is None:
         return None
-    known = await engine.known(engine.model_for(turn), turn)
-    prompt_tokens = known.calibration.upper(prepare(log, engine, known).sizes.tokens)
+    prompt_tokens = 0
+    if turn.fault.requested is None and turn.fault.output_requested is not None:
+        # Only such an error needs our estimate of the input, which measures the whole view.
+        known = await engine.known(engine.model_for(turn), turn)
+        prompt_tokens = known.calibration.upper(prepare(log, engine, known).sizes.tokens)
     # The default of dialects that require an output limit.
     asked = turn.output_asked or bounds.output_tokens_reserved
     most = clamped(turn.fault, asked=asked, prompt_tokens=prompt_tokens, bounds=bounds)

@@ -22,13 +22,15 @@ class Following:
     key: str
     _engine: Engine
 
-    async def live(self, *, after: int = 0, delta_seconds: float = 0.0) -> AsyncGenerator[LiveDelta | Logged, None]:
+    async def live(
+        self, *, after: int = 0, delta_seconds: float = 0.0, with_deltas: bool = True
+    ) -> AsyncGenerator[LiveDelta | Logged, None]:
         """Yield every record after the seq `after` and the live deltas of answers, in one order, without end.
 
         The queue is bounded: a slow reader misses deltas, never records. Deltas that follow each other within
-        `delta_seconds` come joined.
+        `delta_seconds` come joined. Without deltas, only records wake the reader.
         """
-        with self._engine.live.subscribe(self.key) as mailbox:
+        with self._engine.live.subscribe(self.key, with_deltas=with_deltas) as mailbox:
             sights = mailbox.sights(delta_seconds=delta_seconds)
             async with self._pumping(mailbox, after=after), aclosing(sights) as updates:
                 async for update in updates:
@@ -42,10 +44,10 @@ class Following:
                 elif isinstance(update.delta, TextDelta | ReasoningDelta | ToolProgress):
                     yield update.delta
 
-    async def _follow(self, turn: int) -> AsyncGenerator[LiveDelta | Logged, None]:
+    async def _follow(self, turn: int, *, with_deltas: bool = True) -> AsyncGenerator[LiveDelta | Logged, None]:
         """Yield the records and deltas of a turn until it ends, and raise if it ends without an answer."""
         streamed_attempts: set[int] = set()
-        async with aclosing(self.live(after=turn)) as updates:
+        async with aclosing(self.live(after=turn, with_deltas=with_deltas)) as updates:
             async for update in updates:
                 if isinstance(update, LiveDelta):
                     if update.turn == turn:
@@ -54,10 +56,10 @@ class Following:
                     continue
                 if turn_of(update.record) != turn:
                     continue
-                if isinstance(update.record, ReplyRecorded) and update.record.attempt not in streamed_attempts:
+                record = update.record
+                if with_deltas and isinstance(record, ReplyRecorded) and record.attempt not in streamed_attempts:
                     # Written by another process: yield its text as one delta, so that readers of deltas have it all.
-                    text = TextDelta(text_of(update.record.reply.parts))
-                    yield LiveDelta(turn, update.record.attempt, text)
+                    yield LiveDelta(turn, record.attempt, TextDelta(text_of(record.reply.parts)))
                 yield update
                 if isinstance(update.record, TurnEnded):
                     self._check_answered(update.record)

@@ -259,7 +259,7 @@ class Session(Branching, Reading, Approving, Following):
 
     async def _answer(self, turn: int, output: type[Any] | Mapping[str, Any] | None) -> Answer:
         built = AnswerBuilder(turn)
-        async with aclosing(self._follow(turn)) as updates:
+        async with aclosing(self._follow(turn, with_deltas=False)) as updates:
             async for update in updates:
                 built.add(update)
         answer = built.answer()
@@ -298,7 +298,7 @@ class Session(Branching, Reading, Approving, Following):
         known = await self._engine.store.info(self.key)
         wanted = CompactionRequested(focus=focus, seen=known.last_seq if known else 0)
         request = await self._write(wanted, expect)
-        with self._engine.live.subscribe(self.key) as mailbox:
+        with self._engine.live.subscribe(self.key, with_deltas=False) as mailbox:
             self._supervisor.wake(self.key)
             async with self._pumping(mailbox, after=request), aclosing(mailbox.sights()) as updates:
                 async for update in updates:
