@@ -45,7 +45,7 @@ async def records_of(store: SqliteStore, session: str = "s") -> list[InboxRecord
 @example(b"x", b"\x00" * 200)
 def test_every_body_is_unpacked_as_it_was(text: bytes, content: bytes) -> None:
     record = PayloadStored(Payload("frame", content=content), text.hex())
-    quoted = [b'"content":"' + some + b'"}' for some in (text, b"A" * 65, b"A" * 66 + b"==")]
+    quoted = [b'"content":"' + some + b'"}' for some in (text, b"A" * 201, b"B" * 202 + b"==", b"A" * 200 + b"====")]
     for body in [encode_record(record), *(b"{" + one for one in (text, *quoted))]:
         assert unpacked(packed(body)) == body
 

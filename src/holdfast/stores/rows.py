@@ -346,7 +346,7 @@ _DICTIONARY = (
 )
 _span = Struct("<BII")
 # The bytes of a payload, which JSON has in base64.
-_CONTENT = re.compile(rb'"content":"([A-Za-z0-9+/]{64,}+={0,2})"')
+_CONTENT = re.compile(rb'"content":"((?:[A-Za-z0-9+/]{4}){16,}+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)"')
 
 
 def packed(body: bytes) -> bytes:
