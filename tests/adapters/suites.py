@@ -45,14 +45,39 @@ def run_suite(folder: Path, plugin: str, files: Sequence[str], options: Sequence
     return int(passed[1]), failed
 
 
-def killed_writer(program: str, *arguments: str, lines: int) -> list[str]:
-    """Run a program that prints a line per acknowledged write, kill it with -9 after some, and return its lines."""
+# Moments of a kill: after an acknowledged write, wherever the next one is; in a write, with its rows in an open
+# transaction; and after a commit of which the caller does not know yet.
+KILLS = ("between", "in a write", "committed")
+# Writes before a kill at one of the last two moments.
+_WRITES = 31
+# Kills the program that follows it at such a moment.
+_DYING = """
+import os, signal
+from holdfast.stores.sqlite import batch
+class_, name = {moment}
+original, left = getattr(class_, name), [{writes}]
+def dying(self, *arguments):
+    original(self, *arguments)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+setattr(class_, name, dying)
+"""
+_MOMENTS = {"in a write": '(batch.Batch, "flush")', "committed": '(batch.RowCache, "committed")'}
+
+
+def killed_writer(program: str, *arguments: str, lines: int, kill: str = "between") -> list[str]:
+    """Run a program that prints a line per acknowledged write, kill it with -9 at a moment, and return its lines."""
+    if kill in _MOMENTS:
+        program = _DYING.format(moment=_MOMENTS[kill], writes=_WRITES) + program
     command = [sys.executable, "-c", program, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
         assert writer.stdout is not None
-        seen = [writer.stdout.readline().strip() for _ in range(lines)]
-        os.kill(writer.pid, signal.SIGKILL)
+        seen = [writer.stdout.readline().strip() for _ in range(lines if kill == "between" else 0)]
+        if kill == "between":
+            os.kill(writer.pid, signal.SIGKILL)
         rest = writer.stdout.read().split()
+    assert (writer.returncode, bool(seen or rest)) == (-signal.SIGKILL, True)
     return [*seen, *rest]
 
 

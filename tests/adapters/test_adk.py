@@ -21,7 +21,7 @@ from google.genai import types
 import holdfast.blocking
 from holdfast.adapters.adk import HoldfastSessionService, StaleSessionError
 from holdfast.types.messages import Role
-from tests.adapters.suites import at_once, count_reads, killed_writer, run_page
+from tests.adapters.suites import KILLS, at_once, count_reads, killed_writer, run_page
 
 pytestmark = pytest.mark.adapter
 
@@ -160,11 +160,12 @@ async def test_a_superseded_copy_of_a_session_is_stale(service: HoldfastSessionS
     assert [one.author for one in found.events] == ["a"]
 
 
-def test_acknowledged_events_survive_a_kill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_events_survive_a_kill(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
     created(path)
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15, kill=kill)
 
     authors, state = stored(path)
     assert authors == [f"w-{number}" for number in range(len(authors))]

@@ -17,7 +17,7 @@ from agent_framework import Agent, AgentSession, BaseChatClient, ChatResponse, C
 import holdfast.blocking
 from holdfast.adapters.agent_framework import HoldfastHistoryProvider
 from holdfast.types.messages import Role
-from tests.adapters.suites import at_once, count_reads, killed_writer, run_page
+from tests.adapters.suites import KILLS, at_once, count_reads, killed_writer, run_page
 
 pytestmark = pytest.mark.adapter
 
@@ -114,10 +114,11 @@ async def test_an_agent_continues_its_session(provider: HoldfastHistoryProvider)
     assert [one.text for one in await provider.get_messages("s")] == ["hello", "1", "hello", "3"]
 
 
-def test_acknowledged_messages_survive_a_kill_and_no_batch_is_half(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_messages_survive_a_kill_and_no_batch_is_half(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15, kill=kill)
 
     found = stored(path)
     assert found == [f"w-{n}-{part}" for n in range(len(found) // 3) for part in range(3)]

@@ -18,7 +18,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 import holdfast.blocking
 from holdfast.adapters.claude_sdk import HoldfastSessionStore
 from holdfast.types.messages import Role
-from tests.adapters.suites import at_once, killed_writer, run_page
+from tests.adapters.suites import KILLS, at_once, killed_writer, run_page
 
 pytestmark = pytest.mark.adapter
 
@@ -131,10 +131,11 @@ def test_another_container_resumes(tmp_path: Path) -> None:
         assert asyncio.run(HoldfastSessionStore(client).load(KEY)) == ENTRIES[:2]
 
 
-def test_acknowledged_entries_survive_a_kill_and_no_batch_is_half(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_entries_survive_a_kill_and_no_batch_is_half(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=20)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=20, kill=kill)
 
     with holdfast.blocking.open(path) as client:
         found: Any = asyncio.run(HoldfastSessionStore(client).load({"project_key": "p", "session_id": "s"}))

@@ -4,6 +4,7 @@ import copy
 import operator
 import os
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -11,9 +12,10 @@ import pytest
 
 pytest.importorskip("langgraph.graph", reason="langgraph is not installed; `make adapters/langgraph` runs this")
 
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -21,7 +23,7 @@ from langgraph.types import Command, interrupt
 
 import holdfast.blocking
 from holdfast.adapters.langgraph import HoldfastSaver
-from tests.adapters.suites import at_once, fetched_sdist, killed_writer, run_page, run_suite
+from tests.adapters.suites import KILLS, at_once, fetched_sdist, killed_writer, run_page, run_suite
 
 pytestmark = pytest.mark.adapter
 
@@ -79,6 +81,33 @@ def test_langgraphs_own_tests_of_graphs_pass() -> None:
     passed, failed = run_suite(fetched_sdist("langgraph", "1.2.20"), "langgraph_plugin", files, options)
 
     assert (passed, failed) == (258, [])
+
+
+VALUES: dict[str, Any] = {
+    "messages": [
+        HumanMessage(["find the harbour", {"type": "image_url", "image_url": f"data:image/png;base64,{'A' * 80_000}"}]),
+        AIMessage(
+            "",
+            tool_calls=[{"id": "c1", "name": "depth", "args": {"place": "é"}}],
+            additional_kwargs={"reasoning": {"id": "rs_1", "encrypted_content": "gAAAA" * 2_000}},
+        ),
+        ToolMessage("12", tool_call_id="c1", artifact={"unknown": [None, b"\0\xff"]}),
+    ],
+    "unknown": {"kind": [1, None], "bytes": bytes(range(256)), "when": datetime(2026, 11, 18, tzinfo=UTC)},
+}
+
+
+async def test_values_come_back_equal(saver: HoldfastSaver) -> None:
+    versions = dict.fromkeys(VALUES, "1")
+    checkpoint: Any = {**empty_checkpoint(), "channel_values": VALUES, "channel_versions": versions}
+    config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    placed = saver.put(config, checkpoint, {"source": "loop", "step": 1, "parents": {}}, versions)
+    saver.put_writes(placed, list(VALUES.items()), "task")
+
+    for found in (saver.get_tuple(config), await saver.aget_tuple(config)):
+        assert found is not None
+        assert found.checkpoint["channel_values"] == VALUES
+        assert [(channel, value) for _, channel, value in found.pending_writes or ()] == list(VALUES.items())
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
@@ -194,17 +223,22 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def test_acknowledged_steps_survive_a_kill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_steps_survive_a_kill(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
 
-    acknowledged = killed_writer(PROGRAM, str(path), "1000", "t", lines=8)
+    acknowledged = killed_writer(PROGRAM, str(path), "1000", "t", lines=8, kill=kill)
 
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
     with holdfast.blocking.open(path) as client:
-        graph = a_graph(HoldfastSaver(client))
-        values = graph.get_state(config).values["values"]
-        assert len(values) >= 2 * len(acknowledged)
-        assert len(graph.invoke({"values": ["in"]}, config)["values"]) >= len(values) + 2
+        saver = HoldfastSaver(client)
+        graph, found = a_graph(saver), saver.get_tuple(config)
+        assert found is not None
+        # A new input discards what an unfinished step has written, as with every checkpointer.
+        stored = found.checkpoint["channel_values"]["values"]
+        assert len(stored) >= 2 * len(acknowledged)
+        assert graph.get_state(config).values["values"][: len(stored)] == stored
+        assert graph.invoke({"values": ["in"]}, config)["values"] == [*stored, "in", f"step {len(stored) + 1}"]
 
 
 def test_two_processes_at_once_write_threads_of_their_own_and_one_together(tmp_path: Path) -> None:

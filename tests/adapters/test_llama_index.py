@@ -18,7 +18,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 import holdfast.blocking
 from holdfast.adapters.llama_index import HoldfastChatStore
 from holdfast.types.messages import Role
-from tests.adapters.suites import at_once, count_reads, killed_writer, run_page
+from tests.adapters.suites import KILLS, at_once, count_reads, killed_writer, run_page
 
 pytestmark = pytest.mark.adapter
 
@@ -139,10 +139,11 @@ async def test_a_memory_flushes_into_the_archive(store: HoldfastChatStore) -> No
     assert len(active) + await store.count_messages("s", MessageStatus.ARCHIVED) == 20
 
 
-def test_acknowledged_messages_survive_a_kill_and_no_batch_is_half(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_messages_survive_a_kill_and_no_batch_is_half(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15, kill=kill)
 
     found, archived = stored(path)
     assert found == [f"w-{n}-{part}" for n in range(len(found) // 3) for part in range(3)]

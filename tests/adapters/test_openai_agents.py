@@ -18,7 +18,7 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 import holdfast.blocking
 from holdfast.adapters.openai_agents import HoldfastSession
 from holdfast.types.messages import Role, ToolCall, ToolResult
-from tests.adapters.suites import at_once, fetched_sdist, killed_writer, run_page, run_suite
+from tests.adapters.suites import KILLS, at_once, fetched_sdist, killed_writer, run_page, run_suite
 
 pytestmark = pytest.mark.adapter
 
@@ -160,10 +160,11 @@ async def test_a_cancelled_add_has_a_known_outcome(session: HoldfastSession) -> 
     assert await session.get_items() == before
 
 
-async def test_acknowledged_items_survive_a_kill_and_no_batch_is_half(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+async def test_acknowledged_items_survive_a_kill_and_no_batch_is_half(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=20)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=20, kill=kill)
 
     with holdfast.blocking.open(path) as client:
         items = await HoldfastSession("s", client).get_items()

@@ -31,7 +31,7 @@ from pydantic_ai.models.test import TestModel
 import holdfast.blocking
 from holdfast.adapters.pydantic_ai import HoldfastConversationStore
 from holdfast.types.messages import Role
-from tests.adapters.suites import at_once, count_reads, killed_writer, run_page
+from tests.adapters.suites import KILLS, at_once, count_reads, killed_writer, run_page
 
 pytestmark = pytest.mark.adapter
 
@@ -223,10 +223,11 @@ async def test_a_stale_revision_conflicts_and_writes_nothing(store: HoldfastConv
     assert texts(await store.load("c")) == ["one", "two"]
 
 
-def test_acknowledged_saves_survive_a_kill_and_none_is_half(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_saves_survive_a_kill_and_none_is_half(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "w", lines=15, kill=kill)
 
     with holdfast.blocking.open(path) as client:
         found = texts(asyncio.run(HoldfastConversationStore(client).load("c")))

@@ -16,7 +16,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 import holdfast.blocking
 from holdfast.adapters.strands import HoldfastRepository, HoldfastStorage
 from holdfast.types.messages import Role
-from tests.adapters.suites import at_once, count_reads, fetched_sdist, killed_writer, run_page, run_suite
+from tests.adapters.suites import KILLS, at_once, count_reads, fetched_sdist, killed_writer, run_page, run_suite
 
 pytestmark = pytest.mark.adapter
 
@@ -158,12 +158,13 @@ async def test_an_invalid_key_and_a_closed_client_are_errors_of_the_storage(clie
         await storage.read("x")
 
 
-def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", KILLS)
+def test_acknowledged_writes_survive_a_kill(tmp_path: Path, kill: str) -> None:
     path = tmp_path / "s.db"
     with holdfast.blocking.open(path) as client:
         with_agent(client)
 
-    acknowledged = killed_writer(WRITER, str(path), "1000", "1", lines=15)
+    acknowledged = killed_writer(WRITER, str(path), "1000", "1", lines=15, kill=kill)
 
     with holdfast.blocking.open(path) as client:
         numbers = [one.message_id - 10_000 for one in HoldfastRepository(client).list_messages("s", "a")]

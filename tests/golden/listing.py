@@ -8,7 +8,7 @@ import msgspec
 from holdfast.ports import Store
 from holdfast.runtime.sessions.delete import learn_blobs
 from holdfast.types.records import InputAdmitted, Logged
-from tests.golden.script import CLIENT_SESSION, LINKS_SESSION, SESSION
+from tests.golden.script import APPENDED_SESSION, CLIENT_SESSION, LINKS_SESSION, SESSION
 from tests.golden.shapes import expanded
 
 KEYS = (SESSION, CLIENT_SESSION, LINKS_SESSION)
@@ -23,25 +23,26 @@ def line_of(logged: Logged) -> str:
 
 async def listing(store: Store, logs: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what a store holds. Of each log, only the lines that differ from those in `logs`, by their numbers."""
-    found = {key: [line_of(logged) for logged in await store.read(key)] for key in KEYS}
+    keys = [*KEYS, APPENDED_SESSION] if await store.info(APPENDED_SESSION) else KEYS
+    found = {key: [line_of(logged) for logged in await store.read(key)] for key in keys}
     unknown = await store.unscanned_sessions()
     await learn_blobs(store)
     return {
         "sessions": [expanded(known) for known in await store.sessions()],
         "owing": await store.pending(),
-        "differing": {key: _differing(found[key], logs.get(key, ())) for key in KEYS},
-        "client_ids": {key: await _client_ids(store, key) for key in KEYS},
-        "hits": {f"{key}: {query}": await _hits(store, key, query) for key in KEYS for query in QUERIES},
-        "segments": {key: expanded(await store.segments(key)) for key in KEYS},
+        "differing": {key: _differing(found[key], logs.get(key, ())) for key in keys},
+        "client_ids": {key: await _client_ids(store, key) for key in keys},
+        "hits": {f"{key}: {query}": await _hits(store, key, query) for key in keys for query in QUERIES},
+        "segments": {key: expanded(await store.segments(key)) for key in keys},
         "quarantine": {
             key: [
                 [one.name, one.seq, one.why, one.set_aside_at, one.body.decode()] for one in await store.quarantine(key)
             ]
-            for key in KEYS
+            for key in keys
         },
-        "bad_rows": {key: expanded((await store.check_rows(key)).bad) for key in KEYS},
+        "bad_rows": {key: expanded((await store.check_rows(key)).bad) for key in keys},
         "blobs_unknown": unknown,
-        "blobs": {key: [[ref.sha256, ref.size_bytes] for ref in await store.blob_refs(key)] for key in KEYS},
+        "blobs": {key: [[ref.sha256, ref.size_bytes] for ref in await store.blob_refs(key)] for key in keys},
     }
 
 

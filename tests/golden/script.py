@@ -1,5 +1,6 @@
 """Two scripted logs: a long session that meets almost everything, and a client's conversation that passed through."""
 
+import json
 from collections.abc import Sequence
 
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Rung, Unit
@@ -8,8 +9,10 @@ from holdfast.types.messages import (
     Effort,
     LargeText,
     Media,
+    Payload,
     Reasoning,
     Reply,
+    Role,
     StopReason,
     Text,
     ToolCall,
@@ -34,15 +37,18 @@ from holdfast.types.records import (
     DamageSetAside,
     EffortChanged,
     GenerationStarted,
+    InboxRecord,
     InputAdmitted,
     LimitsLearned,
     Logged,
+    MessageAppended,
     MessagePinned,
     NoticePosted,
     Outcome,
     OutputClamped,
     OutputMasked,
     PartReplaced,
+    PayloadStored,
     PieceSummarised,
     ReasoningDropped,
     ReplyRecorded,
@@ -69,6 +75,7 @@ START = 1_800_000_000.0
 # Records lie so far apart that a log reaches into the next day.
 APART_SECONDS = 1_000.5
 SESSION, CLIENT_SESSION, LINKS_SESSION = "telegram:42", "dropin:a-1", "holdfast:answers:0a"
+APPENDED_SESSION = "frame:7"
 
 K = FaultKind
 _CHANGED = RungResult.CHANGED
@@ -254,3 +261,17 @@ CLIENT_LOG = _logged((*_CLIENT, *_LINKS))
 # The content of the golden stores: the first turn, and a message that still waits.
 SHORT_LOG = LOG[: len(_FIRST_TURN)]
 SHORT_CLIENT_LOG, LINKS_LOG = _logged(_CLIENT), _logged(_LINKS)
+# What a caller appends, with its own bytes: text of the message, text in another spelling, and bytes that are no text.
+_APPENDED_TEXT = "The harbour master says: »twelve fathoms at low water«, and the lead came up clean. "
+APPENDED: tuple[InboxRecord, ...] = (
+    MessageAppended(
+        Role.USER,
+        (Text(_APPENDED_TEXT * 2),),
+        client_id="entry-1",
+        payload=Payload("frame", text=json.dumps({"role": "user", "content": _APPENDED_TEXT * 2})),
+    ),
+    MessageAppended(
+        Role.ASSISTANT, (ToolCall("call_1", "look", '{"where": "ahead"}'),), 1, payload=Payload("frame", text="{}")
+    ),
+    PayloadStored(Payload("frame", content=bytes(range(256)) + _APPENDED_TEXT.encode()), "entry-2"),
+)

@@ -17,6 +17,8 @@ from holdfast.testing.builders import ManualClock, a_notice, lease_on
 from holdfast.testing.maintenance_contract import segment_of
 from holdfast.types.records import Logged
 from tests.golden.script import (
+    APPENDED,
+    APPENDED_SESSION,
     CLIENT_SESSION,
     LINKS_LOG,
     LINKS_SESSION,
@@ -32,8 +34,8 @@ LOGS = {SESSION: SHORT_LOG, CLIENT_SESSION: SHORT_CLIENT_LOG, LINKS_SESSION: LIN
 # The moment of sealing and healing.
 LATER = START + 200_000
 SNAPSHOT_AT, SEALED_UNTIL, SET_ASIDE_AT, OLDER_UNTIL = 20, 12, 12, 16
-# Layouts that brought searching, the archive, and healing.
-_SEARCH, _ARCHIVE, _HEALING = 2, 4, 5
+# Layouts that brought searching, the archive, healing, and packed bodies.
+_SEARCH, _ARCHIVE, _HEALING, _PACKED = 2, 4, 5, 8
 # The tables of the FTS5 index.
 _SHADOWS = ("search_words_data", "search_words_idx", "search_words_docsize", "search_words_config")
 _TABLES = (
@@ -78,6 +80,8 @@ async def fill(path: Path, layout: int, archive: Archive) -> None:
         repairs = [SetAside(SET_ASIDE_AT, "its checksum does not match")]
         await store.repair(lease, repairs, [a_notice("One record was set aside.")], after=len(SHORT_CLIENT_LOG))
         await store.release(lease)
+    if layout >= _PACKED:
+        await store.extend(APPENDED_SESSION, APPENDED, after=0)
     await store.close()
     with closing(apsw.Connection(str(path))) as db:
         # Some records are old and some are recent.

@@ -146,7 +146,45 @@ class Separate(ChatAgent):
         return {"model": "sim", "max_tokens": 300, "messages": [head, *self.history]}
 
 
-SHAPES: list[Callable[[], Agent]] = [ClaudeCode, Codex, Framed]
+class GeminiCli(Agent):
+    """The session's context in a content of its own before the person's first, and the model in the path."""
+
+    path = "v1beta/models/sim:generateContent"
+    stream_path = "v1beta/models/sim:streamGenerateContent"
+
+    def head(self) -> list[Any]:
+        text = f"<session_context>\nThis is the Gemini CLI.\n# Project rules\n{self.rules}\n</session_context>"
+        return [{"role": "user", "parts": [{"text": text}]}]
+
+    def body(self) -> dict[str, Any]:
+        roles = {"user": "user", "assistant": "model"}
+        contents = [
+            {"role": roles[one["role"]], "parts": [{"text": one["content"]}]} if "content" in one else one
+            for one in self.history
+        ]
+        return {
+            "systemInstruction": {"parts": [{"text": "Be brief."}]},
+            "contents": [*self.head(), *contents],
+            "generationConfig": {"maxOutputTokens": 300},
+        }
+
+    def answer(self, reply: Any) -> str:
+        responses = reply if isinstance(reply, list) else [reply]
+        candidates = [one for response in responses for one in response["candidates"]]
+        return "".join(part["text"] for one in candidates for part in one["content"]["parts"])
+
+    def result(self, number: int, text: str) -> list[Any]:
+        call = {"functionCall": {"name": "look", "args": {"room": number}}}
+        answer = {"functionResponse": {"name": "look", "response": {"output": text}}}
+        return [{"role": "model", "parts": [call]}, {"role": "user", "parts": [answer]}]
+
+    async def say(self, running: DropInRunning, text: str, status: int = 200) -> str:
+        """Every other answer is a stream, without `alt=sse` one JSON list."""
+        self.path, self.stream_path = self.stream_path, self.path
+        return await super().say(running, text, status)
+
+
+SHAPES: list[Callable[[], Agent]] = [ClaudeCode, Codex, Framed, GeminiCli]
 
 
 def texts(body: bytes) -> list[str]:
@@ -160,11 +198,11 @@ def texts(body: bytes) -> list[str]:
             for one in node:
                 walk(one)
         elif isinstance(node, dict):
-            for name in ("content", "text", "output"):
+            for name in ("content", "parts", "text", "functionResponse", "response", "output"):
                 walk(node.get(name))
 
     read = json.loads(body)
-    walk(read.get("messages", read.get("input")))
+    walk(read.get("messages") or read.get("input") or read["contents"])
     return found
 
 
@@ -251,7 +289,7 @@ async def test_rules_stay_when_a_part_of_the_same_message_is_too_large(shape: Ca
     assert replaced
 
 
-@pytest.mark.parametrize("shape", [ClaudeCode, Codex])
+@pytest.mark.parametrize("shape", [ClaudeCode, Codex, GeminiCli])
 async def test_rules_stay_after_a_roll_over(shape: Callable[[], Agent]) -> None:
     """A provider that refuses everything until nothing but the newest message is left."""
     async with a_dropin(Simulation(WINDOW)) as running:
@@ -268,13 +306,14 @@ async def test_rules_stay_after_a_roll_over(shape: Callable[[], Agent]) -> None:
     assert "value0" in told
 
 
-async def test_a_fallback_model_gets_the_rules_too() -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_fallback_model_gets_the_rules_too(shape: Callable[[], Agent]) -> None:
     async with a_dropin(Simulation(WINDOW), fallbacks=("sim-other",)) as running:
-        agent = ClaudeCode()
+        agent = shape()
         await _grow(running, agent, 12)
         running.simulation.set_faults("429*4")
         await agent.say(running, "what is fact0?")
-        assert json.loads(running.sent[-1])["model"] == "sim-other"
+        assert running.simulation.requests[-1].model == "sim-other"
         assert set(forgotten(running)) == {0}
 
 
@@ -293,7 +332,7 @@ async def test_rules_stay_after_a_restart_and_on_another_gateway(shape: Callable
         assert await second.sessions() == keys
 
 
-@pytest.mark.parametrize("shape", [ClaudeCode, Codex])
+@pytest.mark.parametrize("shape", [ClaudeCode, Codex, GeminiCli])
 async def test_edited_rules_replace_the_old_ones_in_the_same_session(shape: Callable[[], Agent]) -> None:
     async with a_dropin(Simulation(WINDOW)) as running:
         agent = shape()
@@ -335,13 +374,14 @@ async def test_rules_stay_after_the_agents_own_compaction() -> None:
         assert len(await running.sessions()) == 2
 
 
-async def test_rules_that_alone_exceed_the_window_are_named_as_the_reason() -> None:
-    agent = ClaudeCode()
+@pytest.mark.parametrize("shape", [ClaudeCode, Codex, GeminiCli])
+async def test_rules_that_alone_exceed_the_window_are_named_as_the_reason(shape: Callable[[], Agent]) -> None:
+    agent = shape()
     agent.rules = "\n".join(RULES * 20)
     async with a_dropin(Simulation(WINDOW)) as running:
         agent.history = [{"role": "user", "content": "hello"}]
         headers = {"authorization": "Bearer sk-the-clients-own-key"}
-        async with running.http.post(f"{running.url}/v1/messages", json=agent.body(), headers=headers) as response:
+        async with running.http.post(f"{running.url}/{agent.path}", json=agent.body(), headers=headers) as response:
             assert response.status == 400
             told = response.headers["x-holdfast-notice"]
         (key,) = await running.sessions()

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from typing import Any
 
 import anthropic
@@ -80,6 +81,56 @@ class Agent:
         return True
 
 
+class GeminiAgent(Agent):
+    """A client of generateContent, which streams every other answer. A blocked prompt has no candidates."""
+
+    def __init__(self, keeps: str) -> None:
+        super().__init__("gemini", keeps)
+        self._asked = 0
+
+    def says(self, content: Any) -> None:
+        """Add a message of the person."""
+        parts = [{"text": content}] if isinstance(content, str) else content
+        last = self.messages[-1] if self.messages else {}
+        if self.keeps == "merges" and last.get("role") == "user" and "functionResponse" not in last["parts"][0]:
+            last["parts"] = [*last["parts"], *parts]
+        else:
+            self.messages.append({"role": "user", "parts": parts})
+
+    def looks(self, *results: str) -> None:
+        """Add parallel calls of a tool and their results, without ids."""
+        calls = [{"functionCall": {"name": "look", "args": {}}} for _ in results]
+        answers = [{"functionResponse": {"name": "look", "response": {"output": result}}} for result in results]
+        self.messages += [{"role": "model", "parts": calls}, {"role": "user", "parts": answers}]
+
+    async def ask(self, running: DropInRunning) -> bool:
+        """Send the history; add the answer to it, and return whether there was one."""
+        self._asked += 1
+        method = "generateContent" if self._asked % 2 else "streamGenerateContent?alt=sse"
+        tools = [{"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}]
+        url = f"{running.url}/v1beta/models/sim:{method}"
+        body = {"contents": self.messages, "tools": tools, "generationConfig": {"maxOutputTokens": 200}}
+        async with running.http.post(url, json=body, headers={"x-goog-api-key": "AIza-k"}) as response:
+            text = await response.text()
+        events = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")] or [text]
+        candidates = [one for event in events for one in json.loads(event).get("candidates") or ()]
+        if response.status != 200 or not candidates:
+            if self.keeps == "drops":
+                self.messages.pop()
+            return False
+        said = "".join(part.get("text", "") for one in candidates for part in one["content"]["parts"])
+        self.messages.append({"role": "model", "parts": [{"text": said}]})
+        return True
+
+
+DIALECTS = ["openai", "anthropic", "gemini"]
+
+
+def an_agent(dialect: str, keeps: str = "keeps") -> Agent:
+    """Return a client of a dialect."""
+    return GeminiAgent(keeps) if dialect == "gemini" else Agent(dialect, keeps)
+
+
 def _is_result(message: dict[str, Any]) -> bool:
     content = message.get("content")
     return isinstance(content, list) and any(block["type"] == "tool_result" for block in content)
@@ -90,15 +141,17 @@ def _blocks(content: Any) -> list[Any]:
 
 
 def _picture(dialect: str) -> Any:
+    if dialect == "gemini":
+        return [{"inlineData": {"mimeType": "image/png", "data": IMAGE}}, {"text": "what is in the picture?"}]
     text = {"type": "text", "text": "what is in the picture?"}
     if dialect == "openai":
         return [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}, text]
     return [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}, text]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=60, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
 @given(
-    dialect=st.sampled_from(["openai", "anthropic"]),
+    dialect=st.sampled_from(DIALECTS),
     keeps=st.sampled_from(["keeps", "merges", "drops"]),
     word=st.sampled_from(WORDS),
     bad=st.sampled_from(["text", "result", "image"]),
@@ -112,7 +165,7 @@ def test_every_message_after_refused_content_is_answered_although_the_client_sen
     simulation = Simulation()
     trigger = IMAGE if bad == "image" else POISON
     simulation.set_refused({trigger: word})
-    agent = Agent(dialect, keeps)
+    agent = an_agent(dialect, keeps)
 
     async def talk() -> None:
         store = MemoryStore(clock=SystemClock(), bounds=BOUNDS)
@@ -142,11 +195,11 @@ def test_every_message_after_refused_content_is_answered_although_the_client_sen
     asyncio.run(talk())
 
 
-@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_client_that_asks_again_after_a_refusal_sees_the_providers_error_again(dialect: str) -> None:
     simulation = Simulation()
     simulation.set_refused({POISON: "content-filter"})
-    agent = Agent(dialect, "keeps")
+    agent = an_agent(dialect)
     async with a_dropin(simulation, bounds=BOUNDS) as running:
         agent.says("hello")
         assert await agent.ask(running)
@@ -161,12 +214,12 @@ async def test_a_client_that_asks_again_after_a_refusal_sees_the_providers_error
     assert b"is left out here" in last
 
 
-@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("word", WORDS)
 async def test_one_refused_result_among_parallel_ones_is_left_out_alone(dialect: str, word: str) -> None:
     simulation = Simulation()
     simulation.set_refused({POISON: word})
-    agent = Agent(dialect, "keeps")
+    agent = an_agent(dialect)
     async with a_dropin(simulation, bounds=BOUNDS) as running:
         agent.says("look around")
         agent.looks("a calm sea", f"line one {POISON} line two", "two gulls")
@@ -180,11 +233,11 @@ async def test_one_refused_result_among_parallel_ones_is_left_out_alone(dialect:
         assert body.count(b"is left out here") == 1
 
 
-@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_refusal_without_a_reason_of_what_has_grown_is_tried_again_unchanged_first(dialect: str) -> None:
     """The overflow is a guess: a glitch costs one more call and nothing of the view, also behind the proxy."""
     simulation = Simulation()
-    agent = Agent(dialect, "keeps")
+    agent = an_agent(dialect)
     async with a_dropin(simulation, bounds=BOUNDS) as running:
         agent.says("hello")
         assert await agent.ask(running)

@@ -1,5 +1,8 @@
 """The session of a request is found with few reads, whichever gateway has begun it."""
 
+import json
+from typing import Any
+
 from holdfast.core.limits.bounds import Bounds
 from holdfast.gateway.proxy.session_match import SessionMatcher
 from holdfast.ports import SessionInfo
@@ -7,6 +10,8 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.types.messages import Text
 from holdfast.types.records import InputAdmitted, Logged
+from tests.proxy.proxies import a_dropin
+from tests.proxy.upstreams import a_raw_upstream
 
 
 class CountingStore(MemoryStore):
@@ -53,3 +58,21 @@ async def test_a_conversation_that_another_gateway_began_is_found_although_its_f
     found = await matcher.find("dropin:harbour", [b"other", b"answer", b"next"])
 
     assert found.key == begun.key != first.key
+
+
+async def test_a_call_of_gemini_that_has_no_id_on_either_way_stays_in_its_session() -> None:
+    """Its place in the conversation is its id."""
+    call = {"functionCall": {"name": "look", "args": {}}}
+    answer = {"functionResponse": {"name": "look", "response": {"output": "two gulls"}}}
+    asked: list[Any] = [{"role": "user", "parts": [{"text": "look around"}]}]
+    async with a_raw_upstream() as upstream, a_dropin(upstream_url=upstream.url) as running:
+        candidate = {"content": {"role": "model", "parts": [call]}, "finishReason": "STOP", "index": 0}
+        upstream.body = json.dumps({"candidates": [candidate]}).encode()
+        for _ in range(3):
+            url = f"{running.url}/v1beta/models/sim:generateContent"
+            headers = {"x-goog-api-key": "AIza-k"}
+            async with running.http.post(url, json={"contents": asked}, headers=headers) as response:
+                assert (await response.json())["candidates"] == [candidate]
+            asked += [{"role": "model", "parts": [call]}, {"role": "user", "parts": [answer]}]
+        sessions = await running.sessions()
+    assert len(sessions) == 1

@@ -122,6 +122,50 @@ async def test_other_clients_get_as_much_of_the_answer_as_there_is() -> None:
     assert sent == [codex_body(items)] * 2
 
 
+def gemini_contents(left: int) -> dict[str, Any]:
+    """Return a request whose last content leaves so much of the window for the answer."""
+    told = f"remember fact0 = value0.\n{FILLER}"
+    contents = [
+        {"role": role, "parts": [{"text": text}]}
+        for role, text in (("user", told), ("model", "Noted."), ("user", ASKED))
+    ]
+    path = "/v1beta/models/sim:generateContent"
+    decoded = DIALECTS["gemini"].decode_request(json.dumps({"contents": contents}).encode(), path=path)
+    contents[-1]["parts"] = [{"text": "ha " * (WINDOW - left - count_request(decoded.request)) + ASKED}]
+    return {"contents": contents}
+
+
+async def generate(running: DropInRunning, body: dict[str, Any], method: str) -> list[dict[str, Any]]:
+    """Return the responses of Gemini's stream, or the only one."""
+    url = f"{running.url}/v1beta/models/sim:{method}"
+    async with running.http.post(url, json=body, headers={"x-goog-api-key": "AIza-k"}) as answer:
+        assert answer.status == 200, await answer.text()
+        read = await answer.text()
+    if "alt=sse" in method:
+        return [json.loads(line.removeprefix("data: ")) for line in read.splitlines() if line.startswith("data: ")]
+    found = json.loads(read)
+    return list(found) if isinstance(found, list) else [found]
+
+
+def _parts(responses: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [part for one in responses for part in one["candidates"][0]["content"]["parts"]]
+
+
+@pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent", "streamGenerateContent?alt=sse"])
+async def test_a_client_of_gemini_gets_as_much_of_the_answer_as_there_is_and_the_next_one_whole(method: str) -> None:
+    async with a_dropin(Simulation(Limits(window_tokens=WINDOW))) as running:
+        body = gemini_contents(LEFT)
+        await generate(running, body, method)
+        ended = await generate(running, body, method)
+        assert ended[-1]["candidates"][0]["finishReason"] == "MAX_TOKENS"
+        assert [json.loads(sent) for sent in running.sent] == [body, body], "forwarded as they came"
+        asked = [{"role": "model", "parts": _parts(ended)}, {"role": "user", "parts": [{"text": "what is fact0?"}]}]
+        told = _parts(await generate(running, {"contents": [*body["contents"], *asked]}, method))
+        sessions = await running.sessions()
+    assert "fact0 = value0" in "".join(part["text"] for part in told)
+    assert len(sessions) == 1
+
+
 async def test_an_answer_that_is_as_long_as_the_server_lets_any_be_ends_as_it_ends() -> None:
     async with a_dropin(Simulation(Limits(window_tokens=WINDOW * 2, output_tokens_max=LEFT))) as running:
         items = filled(await talk(running))

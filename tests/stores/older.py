@@ -7,7 +7,11 @@ import apsw
 
 from holdfast.stores.rows import record_crc32
 from holdfast.stores.sqlite import file as sqlite_file
-from holdfast.types.records import AnyRecord, encode_record, owed
+from holdfast.types.messages import text_of
+from holdfast.types.records import AnyRecord, InputAdmitted, encode_record, owed
+
+# The layout that brought the list of sessions.
+WITH_LABELS = 7
 
 
 def a_store_of_layout(version: int, path: Path) -> Path:
@@ -23,7 +27,7 @@ def a_store_of_layout(version: int, path: Path) -> Path:
 
 
 def fill(path: Path, *records: AnyRecord, session: str = "s") -> None:
-    """Write a log into such a store, as its own version would have: these tables have not changed since."""
+    """Write a log into such a store, as its own version would have: with a row of the list since there is one."""
     with closing(apsw.Connection(str(path))) as db:
         owing = sum(map(owed, records))
         db.execute(
@@ -34,6 +38,10 @@ def fill(path: Path, *records: AnyRecord, session: str = "s") -> None:
             body = encode_record(record)
             row = (number, seq, 1.0, record_crc32(number, seq, 1.0, body), body)
             db.execute("INSERT INTO records (session, seq, at, crc32, body) VALUES (?, ?, ?, ?, ?)", row)
+        if db.execute("PRAGMA user_version").get >= WITH_LABELS:
+            opening = next((text_of(one.parts) for one in records if isinstance(one, InputAdmitted)), "")
+            labels = (number, opening, "", "[]", "{}", None, 0)
+            db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)", labels)
 
 
 def schema_of(path: Path) -> list[tuple[object, ...]]:

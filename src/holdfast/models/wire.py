@@ -113,6 +113,8 @@ class DecodedRequest(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
     # Gemini streams one JSON list of responses unless the query asks for events.
     is_list: bool = False
+    # The part of the answer's call ids that stands for its place, in dialects whose calls may have no id; "": any.
+    answer_place: str = ""
 
 
 class DecodeContext:

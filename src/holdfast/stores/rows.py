@@ -4,11 +4,14 @@ Every check runs before any change, so a rejected operation leaves the row as it
 """
 
 import math
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class with a lower-case name
 from typing import Any
-from zlib import crc32
+from zlib import MAX_WBITS, compressobj, crc32, decompressobj
+from zlib import error as ZlibError  # noqa: N812 - the module calls it `error`, as does struct
 
 import msgspec
 
@@ -321,6 +324,64 @@ def fits_at(number: int, row: Sequence[Any]) -> int:
     seq, at, checksum, body = row
     candidates = (seq ^ (1 << bit) for bit in range(63))
     return max(next((other for other in candidates if is_intact(number, (other, at, checksum, body))), 0), 0)
+
+
+# --- Packed bodies ---
+
+# A body that a caller appended has a message and the caller's own bytes, mostly the same text twice. The SQLite store
+# keeps such bodies compressed: their first byte is the kind of packing, and that of any other body is "{". Checksums
+# and digests are those of the body as it was appended.
+PACKED_BYTES_MIN = 128
+_DEFLATED, _DEFLATED_CONTENT = 1, 2
+# Frames of such records, the most frequent last. Packed rows cannot be read without it: another text is another kind.
+_DICTIONARY = (
+    rb"\"additional_kwargs\":{},\"id\":\"\",\"name\":\"\",\"args\":{},\"type\":\"function_call_output\",\"call_id\":\""
+    rb'","call_id":"call_","outcome":"failed","originals":[{"sha256":"","size_bytes":,"media_type":"image/png"'
+    rb"\"created_at\":\"2026-01-01T00:00:00.000000+00:00\",\"metadata\":{},\"content\":[{\"type\":\"text\",\"text\":\""
+    rb'{"type":"MessageAppended","role":"tool","parts":[{"type":"tool_result","call_id":"","parts":[{"type":"text",'
+    rb'{"type":"MessageAppended","role":"assistant","parts":[{"type":"tool_call","call_id":"","name":"","arguments":"{\"'
+    rb'{"type":"PayloadStored","payload":{"tag":"","content":""},"client_id":"'
+    rb'{\"role\": \"assistant\", \"content\": \"\"}"}}"}],"turn":,"client_id":"","payload":{"tag":"","text":"{\"'
+    rb'{"type":"MessageAppended","role":"user","parts":[{"type":"text","text":"'
+)
+_span = Struct("<BII")
+# The bytes of a payload, which JSON has in base64.
+_CONTENT = re.compile(rb'"content":"((?:[A-Za-z0-9+/]{4}){16,}+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)"')
+
+
+def packed(body: bytes) -> bytes:
+    """Return a body compressed, or as it is if that is not shorter."""
+    if len(body) < PACKED_BYTES_MIN:
+        return body
+    head, plain = bytes([_DEFLATED]), body
+    if (found := _CONTENT.search(body)) and b64encode(content := b64decode(found[1])) == found[1]:
+        start, end = found.span(1)
+        head, plain = _span.pack(_DEFLATED_CONTENT, start, len(content)), body[:start] + content + body[end:]
+    stream = compressobj(1, wbits=-MAX_WBITS, zdict=_DICTIONARY)
+    short = head + stream.compress(plain) + stream.flush()
+    return short if len(short) < len(body) else body
+
+
+def unpacked(body: bytes) -> bytes:
+    """Return a body as it was appended. A damaged one is returned as it is: it does not match its checksum."""
+    try:
+        if body[0] not in (_DEFLATED, _DEFLATED_CONTENT):
+            return body
+        start = size = 0
+        head = 1 if body[0] == _DEFLATED else _span.size
+        if body[0] == _DEFLATED_CONTENT:
+            _, start, size = _span.unpack_from(body)
+        stream = decompressobj(-MAX_WBITS, zdict=_DICTIONARY)
+        plain = stream.decompress(body[head:], RECORD_BYTES_MAX)
+    except (ZlibError, StructError, IndexError, TypeError):
+        # A damaged file may hold values of another type.
+        return body
+    return plain[:start] + b64encode(plain[start : start + size]) + plain[start + size :] if size else plain
+
+
+def unpacked_rows(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Return rows with their bodies, the last column, as they were appended."""
+    return [row if (body := unpacked(row[-1])) is row[-1] else (*row[:-1], body) for row in rows]
 
 
 class LogEnd:

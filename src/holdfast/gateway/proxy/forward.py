@@ -23,7 +23,6 @@ from holdfast.gateway.proxy.upstream import RawHeaders, UpstreamClient, Upstream
 from holdfast.models.answer_filter import AnswerFilter
 from holdfast.models.dialect_filters import FILTERS
 from holdfast.models.dialects import DIALECTS
-from holdfast.models.gemini import NAME as GEMINI
 from holdfast.models.stream_decoder import AnswerDecoder
 from holdfast.models.transport import BrokenOffError, IdleTimeout, UnreachableError
 from holdfast.models.wire import cut_text
@@ -362,9 +361,8 @@ class Forwarder:
         nonce = secrets.token_hex(6)
         if joined is not None:
             joined.filter.nonce = nonce
-        elif request.dialect == GEMINI and request.decoded is not None:
-            # Its calls may have no id, and a client sends them back without one: then their place is their id.
-            nonce = str(len(request.decoded.originals))
+        elif request.decoded is not None and request.decoded.answer_place:
+            nonce = request.decoded.answer_place
         return DIALECTS[request.dialect].StreamDecoder(request.models[place].issuer, nonce)
 
 

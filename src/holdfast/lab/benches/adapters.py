@@ -2,8 +2,8 @@
 
 A step is what one turn writes, and reading the newest part back. Its processor time counts, that of all threads, and of
 eleven steps around the tenth and around the hundredth the cheapest: the others measure what else runs on the machine.
-The disk space is that of the steps, without an empty store. Frameworks that are not installed are left out;
-`make bench/adapters` runs each in its own environment.
+The disk space is what the file system has allocated after 106 and after 1,000 steps, without an empty store of ours.
+Frameworks that are not installed are left out; `make bench/adapters` runs each in its own environment.
 """
 
 import asyncio
@@ -12,7 +12,10 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
@@ -27,21 +30,29 @@ from holdfast.lab.benches.harness import folder_option
 # The hundredth step against the tenth: issue L.
 GROWTH_MAX = 1.5
 _STEPS, _EARLY, _LATE, _AROUND = 106, 10, 100, 5
+# Steps before the second measurement of the disk: 1,000 to 2,000 messages.
+_MANY_STEPS = 1_000
+# The unit of `st_blocks`.
+_BLOCK_BYTES = 512
 # Messages in the queue of LlamaIndex before the oldest are archived.
 _ACTIVE_MAX = 6
-_TEXT = "Sounding {0} of the day found sand and shells at low water, and the lead came up clean. " * 5
+# Characters of a message.
+_CHARS = 440
+_VOCABULARY = 2_000
 
 Step: TypeAlias = Callable[[int], Awaitable[object]]
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Cost of a step of one store: milliseconds at the tenth and the hundredth, and the files after the last."""
+    """Cost of a step of one store: milliseconds at the tenth and the hundredth, and the disk space of the steps."""
 
     framework: str
     store: str
     early_ms: float
     late_ms: float
     disk_bytes: int
+    # After many steps.
+    disk_late_bytes: int
 
     @property
     def growth(self) -> float:
@@ -52,12 +63,28 @@ class Cost(msgspec.Struct, frozen=True):
         """Return the costs as a line of text."""
         return (
             f"{self.framework:16} {self.store:22} step 10 {self.early_ms:8.2f} ms   step 100 {self.late_ms:8.2f} ms   "
-            f"growth {self.growth:5.2f}   {self.disk_bytes / 1024:8,.0f} KiB"
+            f"growth {self.growth:5.2f}   {self.disk_bytes / 1024:8,.0f} KiB   {self.disk_late_bytes / 1024:8,.0f} KiB"
         )
 
 
+@cache
+def _vocabulary() -> tuple[Sequence[str], Sequence[float]]:
+    """Return made-up words, and how often each occurs: a few often and most rarely, as in a language."""
+    chance = Random(0)  # noqa: S311 - the same words in each run
+    syllables = [first + vowel for first in "bcdfghjklmnprstvw" for vowel in "aeiou"]
+    words = ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(_VOCABULARY)]
+    return words, list(accumulate(place**-0.6 for place in range(1, _VOCABULARY + 1)))
+
+
+def _text(number: int) -> str:
+    """Return a text that repeats nothing but common words: a compressed one is no shorter than one in English."""
+    words, weights = _vocabulary()
+    chosen = Random(number).choices(words, cum_weights=weights, k=_CHARS // 3)  # noqa: S311 - as above
+    return f"{number}: {' '.join(chosen)}"[:_CHARS]
+
+
 def _user(number: int) -> str:
-    return "remember: " + _TEXT.format(number)
+    return "remember " + _text(number + 1_000_000)
 
 
 async def _openai_agents(folder: Path, client: holdfast.blocking.Client | None, stack: ExitStack) -> Step:
@@ -71,7 +98,7 @@ async def _openai_agents(folder: Path, client: holdfast.blocking.Client | None, 
     async def step(number: int) -> None:
         await session.add_items([{"role": "user", "content": _user(number)}])
         await session.get_items(limit=10)
-        await session.add_items([{"role": "assistant", "content": _TEXT.format(number)}])
+        await session.add_items([{"role": "assistant", "content": _text(number)}])
 
     return step
 
@@ -97,7 +124,7 @@ async def _langgraph(folder: Path, client: holdfast.blocking.Client | None, stac
         checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
         new = versions if number == 0 else {"messages": versions["messages"]}
         config = saver.put(config, checkpoint, {"source": "loop", "step": number, "parents": {}}, new)
-        saver.put_writes(config, [("messages", _TEXT.format(number))], f"task-{number}")
+        saver.put_writes(config, [("messages", _text(number))], f"task-{number}")
         saver.get_tuple({"configurable": {"thread_id": "s"}})
 
     return step
@@ -115,7 +142,7 @@ async def _pydantic_ai(_folder: Path, client: holdfast.blocking.Client | None, _
 
     async def step(number: int) -> None:
         conversation.messages.append(ModelRequest([UserPromptPart(_user(number))]))
-        conversation.messages.append(ModelResponse([TextPart(_TEXT.format(number))]))
+        conversation.messages.append(ModelResponse([TextPart(_text(number))]))
         await store.save(conversation)
         await store.load("s", limit=10)
 
@@ -130,7 +157,7 @@ async def _agent_framework(folder: Path, client: holdfast.blocking.Client | None
     provider: Any = HoldfastHistoryProvider(client) if client else FileHistoryProvider(folder / "peer")
 
     async def step(number: int) -> None:
-        said = Message("user", [_user(number)]), Message("assistant", [_TEXT.format(number)])
+        said = Message("user", [_user(number)]), Message("assistant", [_text(number)])
         await provider.save_messages("s", said)
 
     return step
@@ -190,7 +217,7 @@ async def _llama_index(folder: Path, client: holdfast.blocking.Client | None, _s
     store: Any = HoldfastChatStore(client) if client else SQLAlchemyChatStore("messages", async_database_uri=uri)
 
     async def step(number: int) -> None:
-        said = [ChatMessage(role="user", content=_user(number)), ChatMessage(role="user", content=_TEXT.format(number))]
+        said = [ChatMessage(role="user", content=_user(number)), ChatMessage(role="user", content=_text(number))]
         await store.add_messages("s", said)
         if await store.count_messages("s") > _ACTIVE_MAX:
             await store.archive_oldest_messages("s", 2)
@@ -219,13 +246,12 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-async def _measured(framework: str, store: str, step: Step) -> tuple[float, float]:
+async def _measured(step: Step, steps: int) -> tuple[float, float]:
     taken: list[float] = []
-    for number in range(_STEPS):
+    for number in range(steps):
         start = time.process_time()
         await step(number)
         taken.append(1_000 * (time.process_time() - start))
-    assert len(taken) == _STEPS, f"{framework} over {store}"
 
     def around(place: int) -> float:
         return min(taken[place - 1 - _AROUND : place + _AROUND])
@@ -233,37 +259,50 @@ async def _measured(framework: str, store: str, step: Step) -> tuple[float, floa
     return around(_EARLY), around(_LATE)
 
 
-async def _cost(framework: str, folder: Path, client: holdfast.blocking.Client | None) -> tuple[float, float] | None:
-    _, peer, make = MEASURED[framework]
+async def _cost(
+    framework: str, folder: Path, client: holdfast.blocking.Client | None, steps: int
+) -> tuple[float, float] | None:
     with ExitStack() as stack:
-        step = await make(folder, client, stack)
-        return await _measured(framework, peer, step) if step else None
+        step = await MEASURED[framework][2](folder, client, stack)
+        return await _measured(step, steps) if step else None
 
 
 def _disk_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Return the space that files take: many small ones take more than their bytes."""
+    return sum(_BLOCK_BYTES * path.stat().st_blocks for path in folder.rglob("*") if path.is_file())
 
 
-def _one(framework: str, folder: Path, *, is_ours: bool) -> Cost | None:
+def _run(framework: str, folder: Path, steps: int, *, is_ours: bool) -> tuple[float, float, int] | None:
+    """Run steps on a new store; return the costs of a step, and the disk space of all."""
     empty = 0
     if is_ours:
         holdfast.blocking.open(folder / "ours.db").close()
         empty = _disk_bytes(folder)
         with holdfast.blocking.open(folder / "ours.db") as client:
-            found = asyncio.run(_cost(framework, folder, client))
+            found = asyncio.run(_cost(framework, folder, client, steps))
     else:
-        found = asyncio.run(_cost(framework, folder, None))
-    name = "Holdfast" if is_ours else MEASURED[framework][1]
-    return Cost(framework, name, *found, _disk_bytes(folder) - empty) if found else None
+        found = asyncio.run(_cost(framework, folder, None, steps))
+    return (*found, _disk_bytes(folder) - empty) if found else None
+
+
+def _one(framework: str, folder: Path | None, *, is_ours: bool) -> Cost | None:
+    found: list[tuple[float, float, int]] = []
+    for steps in (_STEPS, _MANY_STEPS):
+        with TemporaryDirectory(dir=folder) as made:
+            ran = _run(framework, Path(made), steps, is_ours=is_ours)
+            found += [ran] if ran else []
+    if not found:
+        return None
+    (early, late, disk), (_, _, disk_late) = found
+    return Cost(framework, "Holdfast" if is_ours else MEASURED[framework][1], early, late, disk, disk_late)
 
 
 def measure_adapters(folder: Path | None, frameworks: Sequence[str]) -> list[Cost]:
-    """Measure the stores of frameworks, each in a folder of its own."""
+    """Measure the stores of frameworks, each in folders of its own."""
     costs: list[Cost] = []
     for framework in frameworks:
         for is_ours in (True, False):
-            with TemporaryDirectory(dir=folder) as made:
-                cost = _one(framework, Path(made), is_ours=is_ours)
+            cost = _one(framework, folder, is_ours=is_ours)
             costs += [cost] if cost else []
     return costs
 

@@ -216,6 +216,8 @@ def decode_request(body: bytes, issuer: str = "", path: str = "", *, is_tolerant
         originals=tuple(originals),
         unread=tuple(context.unread),
         is_list=wants_stream and _SSE.search(path) is None,
+        # A client may send a call of the answer back without an id: then its place is its id.
+        answer_place=str(len(originals)),
     )
 
 

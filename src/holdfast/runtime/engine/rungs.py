@@ -291,7 +291,10 @@ async def _drop_parameter(log: Log, engine: Engine) -> list[WorkRecord] | None:
         return None
     name, model = turn.fault.parameter, engine.model_for(turn)
     request = prepare(log, engine, await engine.known(model, turn)).request
-    present = parameters_sent(request, model, engine)
+    # Another session may have learned of the parameter while this request was under way, so that the next request is
+    # without it: only what this turn left out itself was certainly not sent.
+    left_out = tuple(one.parameter for one in turn.dropped)
+    present = parameters_sent(replace(request, omitted=left_out), model, engine)
     if name not in present:
         return None
     # A native request never has both names of a parameter.

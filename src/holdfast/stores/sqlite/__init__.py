@@ -37,7 +37,15 @@ from holdfast.ports import (
 )
 from holdfast.stores.feeds import Feed, FeedRegistry
 from holdfast.stores.listing import listing_change
-from holdfast.stores.rows import SessionRow, body_of, check_key, check_lease_term, open_call_error, seal_record
+from holdfast.stores.rows import (
+    SessionRow,
+    body_of,
+    check_key,
+    check_lease_term,
+    open_call_error,
+    packed,
+    seal_record,
+)
 from holdfast.stores.sqlite import blob_refs, directory, inspect, reading, session_admin
 from holdfast.stores.sqlite import search as search_index
 from holdfast.stores.sqlite.batch import Batch
@@ -121,14 +129,15 @@ class SqliteStore:
     async def extend(self, session: str, records: Sequence[InboxRecord], *, after: int) -> int:
         """Append inbox records atomically; see `Appends.extend`."""
         check_key(session)
-        bodies = [body_of(session, record) for record in records]
+        # Not in the writer's thread: each call of zlib releases the GIL, and all sessions wait for the writer.
+        rows = [(body, packed(body)) for body in (body_of(session, record) for record in records)]
         client_ids, (added, refs) = [client_id_of(record) for record in records], append_bookkeeping(records)
         room, listed = self._bounds.inputs_waiting_max, listing_change(records)
         return await self._writer.run(
             lambda batch: batch.extend(
-                session, bodies, client_ids, after=after, owed=added, inputs_waiting_max=room, refs=refs, listed=listed
+                session, rows, client_ids, after=after, owed=added, inputs_waiting_max=room, refs=refs, listed=listed
             ),
-            size_bytes=sum(map(len, bodies)),
+            size_bytes=sum(len(body) for body, _ in rows),
         )
 
     async def find(self, session: str, client_ids: Sequence[str]) -> dict[str, int]:

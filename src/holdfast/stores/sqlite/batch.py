@@ -29,6 +29,10 @@ ROWS_KEPT_MAX = 20_000
 # Recent records before they are moved to the main table. A move touches a page or two per session for any number of
 # records, so it pays to wait; but it takes some milliseconds per thousand, in which no other process can write.
 RECENT_RECORDS_MAX = 1_000
+# The records of few sessions are moved in parts of some pages, so that the file does not keep the space of all of them;
+# those of many sessions at once, so that each session's are side by side.
+_PLACES_MOVED, _SESSIONS_IN_PARTS_MAX = 64, 4
+_PLACES_SPANNED_MAX = 16 * RECENT_RECORDS_MAX
 # Rows per statement, largest first: a batch of any size takes few statements, and few are prepared.
 ROWS_PER_STATEMENT = (64, 8, 1)
 
@@ -55,6 +59,7 @@ _UPSERT_ROWS = _by_size(
     " fence = excluded.fence, owner = excluded.owner, instance = excluded.instance, lease_until = excluded.lease_until",
 )
 _INSERT_RECORDS = _by_size(5, "INSERT INTO recent (session, seq, at, crc32, body) VALUES {}")
+_MOVE = "INSERT INTO records SELECT session, seq, at, crc32, body FROM recent"
 _SELECT_CLIENT_ID = "SELECT seq, sha256 FROM client_ids WHERE session = ? AND client_id = ?"
 _INSERT_CLIENT_ID = "INSERT INTO client_ids (session, client_id, seq, sha256) VALUES (?, ?, ?, ?)"
 _UPSERT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (session, seq, crc32, body) VALUES (?, ?, ?, ?)"
@@ -64,14 +69,24 @@ _Value: TypeAlias = str | bytes | int | float | None
 
 
 def move_recent(db: apsw.Connection) -> None:
-    """Within a transaction: move all recent records to the main table, those of a session side by side."""
+    """Within a transaction: move all recent records to the main table, those of a session side by side.
+
+    Those of few sessions are moved in parts: each part uses the pages that the one before it has left.
+    """
+    first, last, sessions = db.execute("SELECT min(place), max(place), count(DISTINCT session) FROM recent").get
+    parts: list[int] = []
+    # A damaged place may be any number.
+    if last is not None and sessions <= _SESSIONS_IN_PARTS_MAX and last - first < _PLACES_SPANNED_MAX:
+        parts = list(range(first + _PLACES_MOVED - 1, last, _PLACES_MOVED))
     try:
-        db.execute("INSERT INTO records SELECT session, seq, at, crc32, body FROM recent ORDER BY session, seq")
+        for until in parts:
+            db.execute(f"{_MOVE} WHERE place <= ? ORDER BY session, seq", (until,))
+            db.execute("DELETE FROM recent WHERE place <= ?", (until,))
+        db.execute(f"{_MOVE} ORDER BY session, seq")
+        db.execute("DELETE FROM recent")
     except apsw.ConstraintError:
         # A damaged seq collides with another. The next worker of that session repairs it; the others are moved.
         move_recent_apart(db)
-    else:
-        db.execute("DELETE FROM recent")
 
 
 def move_recent_apart(db: apsw.Connection, number: int | None = None) -> None:
@@ -237,7 +252,7 @@ class Batch:
     def extend(  # noqa: PLR0913 - the bookkeeping of several records at once
         self,
         session: str,
-        bodies: Sequence[bytes],
+        rows: Sequence[tuple[bytes, bytes]],
         client_ids: Sequence[str],
         *,
         after: int,
@@ -246,7 +261,10 @@ class Batch:
         refs: Sequence[BlobRef],
         listed: ListingChange,
     ) -> int:
-        """Append inbox records after the last seq. Client ids are empty or new."""
+        """Append inbox records after the last seq. Client ids are empty or new.
+
+        A row is a body, and the bytes that are stored of it.
+        """
         row = self._row(session)
         row.check_after(after)
         if owed:
@@ -255,9 +273,9 @@ class Batch:
             known = self._db.execute(_SELECT_CLIENT_ID, (row.number, client_id)).get
             if known is not None:
                 raise ClientIdReusedError(session, client_id, known[0])
-        if bodies:
-            self._extend(row, bodies, owed, listed)
-        for seq, client_id, body in zip(range(after + 1, row.last_seq + 1), client_ids, bodies, strict=True):
+        if rows:
+            self._extend(row, [body for body, _ in rows], owed, listed, [stored for _, stored in rows])
+        for seq, client_id, (body, _) in zip(range(after + 1, row.last_seq + 1), client_ids, rows, strict=True):
             if client_id:
                 self._db.execute(_INSERT_CLIENT_ID, (row.number, client_id, seq, sha256(body).digest()))
         if refs:
@@ -381,13 +399,20 @@ class Batch:
             row.number = self._cache.next_number(self._db)
         self._changed[row.key] = row
 
-    def _extend(self, row: SessionRow, bodies: Sequence[bytes], owed: int, listed: ListingChange = NO_CHANGE) -> None:
+    def _extend(
+        self,
+        row: SessionRow,
+        bodies: Sequence[bytes],
+        owed: int,
+        listed: ListingChange = NO_CHANGE,
+        stored: Sequence[bytes] = (),
+    ) -> None:
         if owed or row.last_seq == 0:
             self._save(row)
         at, number = self._now, row.number
         fresh = self.new_rows.setdefault(row.key, [])
-        for seq, body in enumerate(bodies, start=row.last_seq + 1):
-            self._records += (number, seq, at, record_crc32(number, seq, at, body), body)
+        for seq, (body, kept) in enumerate(zip(bodies, stored or bodies, strict=True), start=row.last_seq + 1):
+            self._records += (number, seq, at, record_crc32(number, seq, at, body), kept)
             fresh.append((seq, at, body))
         row.extend(len(bodies), owed, at)
         if (listed is not NO_CHANGE or at >= row.listed_until) and self._is_listed_anew(row, listed):

@@ -3,7 +3,7 @@
 Most functions only read, and are safe while other processes use the store. The repairs at the file level write.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from holdfast.ports import RowCheck, Segment
-from holdfast.stores.rows import LOWEST_SEQ, LogEnd, check_page, is_intact, record_crc32
+from holdfast.stores.rows import LOWEST_SEQ, LogEnd, check_page, is_intact, record_crc32, unpacked_rows
 from holdfast.stores.sqlite.blob_refs import sealed_until
 from holdfast.stores.sqlite.file import APPLICATION_ID, connect, migrations
 
@@ -264,7 +264,7 @@ def end_of_log(db: apsw.Connection, number: int, older: int, recent: RecentEnds 
         return last if last - first + 1 == count and first == older + 1 else _checked_end(db, number)
     if not older:
         return 0
-    rows: list[tuple[Any, ...]] = db.execute(_SELECT_LAST_TWO, (number,)).fetchall()
+    rows = unpacked_rows(db.execute(_SELECT_LAST_TWO, (number,)).fetchall())
     follows = older == 1 or len(rows) == 1 or rows[1][0] == older - 1
     begins = db.execute(_SELECT_FIRST, (number,)).get == sealed_until(db, number) + 1
     return older if follows and begins and is_intact(number, rows[0]) else _checked_end(db, number)
@@ -281,18 +281,18 @@ def end_of_log_now(db: apsw.Connection, number: int) -> int:
 def _checked_end(db: apsw.Connection, number: int) -> int:
     end = LogEnd(number, sealed_until(db, number))
     for row in db.execute(_SELECT_ALL, (number,)):
-        end.add(row)
+        end.add(*unpacked_rows([row]))
     return end.seq
 
 
-def rows_after(db: apsw.Connection, number: int, after: int, limit: int) -> list[tuple[Any, ...]]:
+def rows_after(db: apsw.Connection, number: int, after: int, limit: int) -> list[Sequence[Any]]:
     """Return `limit` rows in order of seq (below 0: all), plus all rows with the seq of the last one."""
     # Fetched at once: an open query would pin an old snapshot.
     rows: list[tuple[Any, ...]] = db.execute(_SELECT_ROWS, (number, after, limit)).fetchall()
-    if limit <= 0 or len(rows) < limit:
-        return rows
-    last = rows[-1][0]
-    return [row for row in rows if row[0] != last] + db.execute(_SELECT_ROWS_AT, (number, last)).fetchall()
+    if 0 < limit <= len(rows):
+        last = rows[-1][0]
+        rows = [row for row in rows if row[0] != last] + db.execute(_SELECT_ROWS_AT, (number, last)).fetchall()
+    return unpacked_rows(rows)
 
 
 def check_rows(db: apsw.Connection, session: str, after: int | None, limit: int) -> RowCheck:

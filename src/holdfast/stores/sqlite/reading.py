@@ -12,7 +12,7 @@ import apsw
 from holdfast.core.integrity.segments import Kept
 from holdfast.errors import RecordsSealedError
 from holdfast.ports import SessionInfo, Snapshot
-from holdfast.stores.rows import clean_rows, decode_rows, is_intact, record_crc32
+from holdfast.stores.rows import clean_rows, decode_rows, is_intact, record_crc32, unpacked_rows
 from holdfast.stores.sqlite.blob_refs import sealed_until
 from holdfast.stores.sqlite.file import BusyHandler, translate_error
 from holdfast.stores.sqlite.inspect import end_of_log_now, rows_after
@@ -70,7 +70,7 @@ def live_rows(db: apsw.Connection, session: str, after: int, limit: int | None) 
     # SQLite takes a negative limit as none.
     asked = (number, expected, -1 if limit is None else max(limit, 0))
     # Fetched at once: an open query would pin an old snapshot.
-    rows: list[tuple[Any, ...]] = db.execute(_SELECT_RECORDS, asked).fetchall()
+    rows = unpacked_rows(db.execute(_SELECT_RECORDS, asked).fetchall())
     if rows and rows[0][0] != expected + 1 and rows[0][0] - 1 <= sealed_until(db, number):
         expected = rows[0][0] - 1
     return clean_rows(session, number, rows, expected)
@@ -106,17 +106,17 @@ def _records(db: apsw.Connection, session: str, after: int, limit: int | None) -
     return _read_checked(db, session, number, after, limit)
 
 
-def _read_newest(db: apsw.Connection, number: int, start: int, at_most: int) -> list[tuple[Any, ...]] | None:
+def _read_newest(db: apsw.Connection, number: int, start: int, at_most: int) -> list[Sequence[Any]] | None:
     """Return all rows above `start`, if they are few, recent and intact; None: use the full read.
 
     This is the most frequent read, and it needs no other rows: an intact row that was written last is the end of the
     log, whatever happened to older rows.
     """
-    last = db.execute(_SELECT_NEWEST, (number, 1)).get
-    if last is None or not 0 <= last[0] - start <= at_most or not is_intact(number, last):
+    newest = unpacked_rows(db.execute(_SELECT_NEWEST, (number, 1)).fetchall())
+    if not newest or not 0 <= newest[0][0] - start <= at_most or not is_intact(number, newest[0]):
         return None
-    count = last[0] - start
-    rows = [last] * count if count <= 1 else db.execute(_SELECT_NEWEST, (number, count)).fetchall()[::-1]
+    count = newest[0][0] - start
+    rows = newest * count if count <= 1 else unpacked_rows(db.execute(_SELECT_NEWEST, (number, count)).fetchall()[::-1])
     is_clean = [row[0] for row in rows] == list(range(start + 1, start + count + 1))
     return rows if is_clean and all(is_intact(number, row) for row in rows) else None
 
@@ -149,7 +149,7 @@ class RecentPlaces:
             return [] if db.execute(_SELECT_PLACE, (place, number)).get == last else None
         if not 0 < count <= min(limit, len(places), NEWEST_MAX):
             return None
-        rows: list[tuple[Any, ...]] = db.execute(_SELECT_PLACES, (number, places[-count][1], place)).fetchall()
+        rows = unpacked_rows(db.execute(_SELECT_PLACES, (number, places[-count][1], place)).fetchall())
         is_clean = [row[0] for row in rows] == list(range(after + 1, last + 1))
         if not is_clean or not all(is_intact(number, row) for row in rows):
             return None
@@ -186,7 +186,7 @@ def _read_checked(db: apsw.Connection, session: str, number: int, after: int, li
     return logged if limit is None else logged[: max(limit, 0)]
 
 
-def _check_live(db: apsw.Connection, session: str, number: int, rows: list[tuple[Any, ...]], after: int) -> None:
+def _check_live(db: apsw.Connection, session: str, number: int, rows: Sequence[Sequence[Any]], after: int) -> None:
     """Raise `RecordsSealedError` if the record directly after `after` is sealed."""
     if (not rows or rows[0][0] != after + 1) and (until := sealed_until(db, number)) > after:
         raise RecordsSealedError(session, until)

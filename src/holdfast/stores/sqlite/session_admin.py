@@ -22,12 +22,21 @@ from holdfast.core.integrity.reconcile import (
 from holdfast.errors import BadInputError, SeqMovedError
 from holdfast.ports import Quarantined
 from holdfast.stores.listing import listing_change
-from holdfast.stores.rows import SessionRow, check_not_sealed, is_intact, record_crc32
+from holdfast.stores.rows import SessionRow, check_not_sealed, is_intact, packed, record_crc32, unpacked_rows
 from holdfast.stores.sqlite.batch import move_recent_apart
 from holdfast.stores.sqlite.blob_refs import insert_refs, sealed_until
 from holdfast.stores.sqlite.directory import write_row
 from holdfast.stores.sqlite.search import ROW_BITS
-from holdfast.types.records import DamageSetAside, Logged, client_id_of, encode_record, owed, refs_in
+from holdfast.types.records import (
+    DamageSetAside,
+    Logged,
+    MessageAppended,
+    PayloadStored,
+    client_id_of,
+    encode_record,
+    owed,
+    refs_in,
+)
 
 _TABLES = ("records", "recent")
 _PREFIX = "quarantine:"
@@ -83,11 +92,10 @@ def _apply(db: apsw.Connection, row: SessionRow, repair: LogRepair, now: float) 
             assert_never(repair)
 
 
-def _rows_at(db: apsw.Connection, table: str, number: int, seq: int) -> list[tuple[int, tuple[Any, ...]]]:
+def _rows_at(db: apsw.Connection, table: str, number: int, seq: int) -> list[tuple[int, Sequence[Any]]]:
     """Return the rows that claim a seq, each with its rowid."""
     select = f"SELECT rowid, seq, at, crc32, body FROM {table} WHERE session = ? AND seq = ?"  # noqa: S608 - constant text
-    rows: list[tuple[Any, ...]] = db.execute(select, (number, seq)).fetchall()
-    return [(row[0], row[1:]) for row in rows]
+    return [(row[0], row[1:]) for row in unpacked_rows(db.execute(select, (number, seq)).fetchall())]
 
 
 def _remove(db: apsw.Connection, table: str, rowid: int) -> None:
@@ -162,8 +170,9 @@ def adopt(db: apsw.Connection, row: SessionRow, records: Sequence[Logged]) -> in
             raise SeqMovedError(row.key, logged.seq - 1, row.last_seq)
     for logged in records:
         body = encode_record(logged.record)
-        place = (row.number, logged.seq, logged.at, record_crc32(row.number, logged.seq, logged.at, body), body)
-        db.execute(_INSERT_RECENT, place)
+        checksum = record_crc32(row.number, logged.seq, logged.at, body)
+        kept = packed(body) if isinstance(logged.record, MessageAppended | PayloadStored) else body
+        db.execute(_INSERT_RECENT, (row.number, logged.seq, logged.at, checksum, kept))
         if client_id := client_id_of(logged.record):
             digest = sha256(body).digest()
             db.execute(_INSERT_CLIENT_ID, (row.number, client_id, logged.seq, digest))

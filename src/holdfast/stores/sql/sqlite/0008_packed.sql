@@ -1,0 +1,2 @@
+-- Bodies of records that a caller appended may be packed: their first byte is then the kind of packing, and not "{". No
+-- table changes; a version that cannot read such bodies must not open the file.
