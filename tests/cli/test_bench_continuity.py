@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.lab.benches.continuity import Told, continuity, is_bare, measure_continuity, sessions_in, units_of
+from holdfast.lab.benches.continuity import (
+    Told,
+    continuity,
+    is_bare,
+    measure_continuity,
+    names_foreseen,
+    sessions_in,
+    units_of,
+)
 from holdfast.lab.benches.ledger import cuts_of
 from holdfast.rescue.neutral import read_neutral
 from tests.cli.transcripts import a_call, a_message, a_result, write_transcript
@@ -41,6 +49,8 @@ LIVE = [
     ("last words", "One harbour test still fails in parse_list."),
     ("name", "/src/parse_list.py"),
     ("name", "parse_list"),
+    ("unread name", "/src/parse_list.py"),
+    ("unread name", "parse_list"),
 ]
 
 
@@ -76,8 +86,24 @@ def test_a_digest_tells_what_was_live(tmp_path: Path) -> None:
     report = measure_continuity(sessions_in(path))
     assert (report.cuts, report.lost) == (1, ())
     assert {kind: row.share for kind, row in report.rows.items()} == dict.fromkeys(
-        ("typed", "agreed", "changed", "error", "verdict", "task", "last words", "name"), 1.0
+        ("typed", "agreed", "changed", "error", "verdict", "task", "last words", "name", "unread name"), 1.0
     )
+    assert report.names_foreseen == report.rows["name"].live
+
+
+def test_a_name_that_a_tool_shows_again_before_the_agent_writes_it_is_not_unread(tmp_path: Path) -> None:
+    shown = a_message("s1", 11, "tool", a_result("parse_list is in /src/parse_list.py"))
+    path = write_transcript(tmp_path / "t.jsonl", *TALK[:11], shown, *TALK[11:])
+    [cut] = cuts_of(list(read_neutral(path)))
+    assert [unit for unit in units_of(cut, cut.before) if unit[0] == "unread name"] == []
+
+
+def test_names_with_foresight_are_bounded_by_their_share() -> None:
+    names = [f"name_{number:04}" for number in range(100)]
+    sentences = "goal [#1] say what was asked and what is left to do\n" * 20
+    told = names_foreseen(f"{sentences}goal [#2] name_0007\nnames [#3] other_name", names, 3_000)
+    assert 25 <= told <= 35
+    assert names_foreseen(sentences, names, 10) == 0
 
 
 def test_the_command_prints_a_row_per_kind_and_cuts_where_it_is_told(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_nothing_is_refused_where_nothing_is_known() -> None:
     ("limits", "fault"),
     [
         # The window has to hold the answer as well.
-        (Limits(window_tokens=5_900), (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, 4_900, 5_000)),
+        (Limits(window_tokens=5_900), (FaultKind.TOKEN_OVERFLOW, Unit.TOKENS, 4_917, 5_000)),
         (Limits(wire_bytes_max=19_999), (FaultKind.WIRE_OVERFLOW, Unit.BYTES, 19_999, 20_000)),
         (Limits(media_count_max=2), (FaultKind.MEDIA_OVERFLOW, Unit.COUNT, 2, 3)),
         (Limits(media_bytes_max=3_999), (FaultKind.MEDIA_OVERFLOW, Unit.BYTES, 3_999, 4_000)),
@@ -61,11 +61,11 @@ def test_each_budget_that_is_exceeded_is_named_with_its_numbers(
 
 def test_a_client_of_the_proxy_fills_the_window_up_to_a_short_answer() -> None:
     unsure = Calibration(error=0.2)
-    limits = Limits(window_tokens=5_250)
+    limits = Limits(window_tokens=5_217)
 
     assert misfit(SIZES, limits, unsure, BOUNDS) is not None
     assert misfit(SIZES, limits, unsure, BOUNDS, is_lenient=True) is None
-    fault = misfit(SIZES, Limits(window_tokens=5_249), unsure, BOUNDS, is_lenient=True)
+    fault = misfit(SIZES, Limits(window_tokens=5_216), unsure, BOUNDS, is_lenient=True)
     assert fault is not None
     assert (fault.limit, fault.requested) == (4_999, 5_000)
 
@@ -76,10 +76,10 @@ def test_what_is_exactly_at_the_limit_fits() -> None:
     assert misfit(SIZES, limits, SURE, BOUNDS) is None
 
 
-def test_the_room_for_an_answer_is_never_more_than_a_quarter_of_the_window() -> None:
+def test_the_room_for_an_answer_is_never_more_than_a_sixth_of_the_window() -> None:
     assert output_reserved(Limits(), BOUNDS) == 1_000
     assert output_reserved(Limits(output_tokens_max=300), BOUNDS) == 300
-    assert output_reserved(Limits(window_tokens=2_000), BOUNDS) == 500
+    assert output_reserved(Limits(window_tokens=3_000), BOUNDS) == 500
     assert output_reserved(Limits(window_tokens=100_000), BOUNDS) == 1_000
 
 

@@ -1,10 +1,11 @@
 """A message or an output that is larger than the window: as much of it as fits is shown, and the question behind it."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.limits.sizing import tokens_of_request
+from holdfast.core.limits.sizing import tokens_of_request, tokens_of_text
 from holdfast.ports import Attachment
 from holdfast.runtime.engine.log import open_log
 from holdfast.runtime.tools.function_tool import tool
@@ -51,6 +52,56 @@ async def test_a_paste_larger_than_the_window_is_answered_with_most_of_the_windo
         )
         (notice,) = [one for one in answer.notices if "too much for the model" in one]
         assert "beginning, its end and an outline" in notice
+
+
+def prose(number: int) -> str:
+    return f"The harbour master wrote in the evening that ship {number} had left before the wind turned to the north."
+
+
+def digits(number: int) -> str:
+    time = f"2026-01-01 10:{number % 60:02}:{number * 7 % 60:02}.{number * 7919 % 1_000_000:06}"
+    return f"{time} 10.{number % 256}.{number * 7 % 256}.{number * 13 % 256} {number * 104_729}"
+
+
+def code(number: int) -> str:
+    return (
+        f"    def reserve_berth_{number}(self, ship: Ship) -> Booking | None:\n        return self._free.get(ship.name)"
+    )
+
+
+def chinese(number: int) -> str:
+    return f"港务局在晚上写道，第{number}号船在风向转北之前已经离开了港口，请求仍在等待批准。"  # noqa: RUF001
+
+
+def most_tokens(request: Request) -> int:
+    """Count a token per digit, mark and ideograph, and one per five letters: no vocabulary in use needs many more."""
+    texts = [request.system, *(f"{one.name} {one.description} {one.parameters}" for one in request.tools)]
+    texts += [text_of(message.parts) for message in request.messages]
+    return sum(
+        -(-len(word) // 5) if word.isascii() and word.isalpha() else len(word)
+        for text in texts
+        for word in re.findall(r"[A-Za-z]+|[^\sA-Za-z]|\n", text)
+    )
+
+
+@pytest.mark.parametrize("window", [16_000, 24_000, 64_000, 200_000])
+@pytest.mark.parametrize("line", [prose, digits, code, chinese])
+async def test_the_first_message_fills_the_window_and_never_more_whatever_it_consists_of(
+    window: int, line: Callable[[int], str]
+) -> None:
+    def answer(request: Request) -> Reply | Refusal:
+        return refuses(400, OVERFLOW) if most_tokens(request) > window else says("ok")
+
+    model = FunctionModel(answer, limits=Limits(window_tokens=window))
+    async with a_hold(an_engine(model)) as hold:
+        session = await hold.session(KEY)
+        lines = int(1.3 * window) // tokens_of_text(line(1_234))
+
+        await session.send("\n".join([*(line(number) for number in range(lines)), QUESTION]))
+
+        (request,) = model.requests
+        assert text_of(request.messages[-1].parts).endswith(QUESTION)
+        assert tokens_of_request(request) >= 0.6 * window
 
 
 async def test_the_rest_of_a_paste_is_read_from_the_byte_that_the_outline_gives() -> None:

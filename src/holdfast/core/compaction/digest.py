@@ -52,6 +52,8 @@ DIGEST = Shares((0.10, 0.08, 0.14, 0.06, 0.07, 0.05, 0.05, 0.07, 0.01), 0.11, 0.
 _TOOLS_SHOWN = 8
 _MISFITS_MAX = 8
 _GOAL_TOKENS_MIN = 60
+# A text takes fewer tokens than its lines, counted one by one, by more than one in so many.
+_UNUSED = 50
 # A text without sentences still shows some names.
 _NAMES_CHARS_MIN = 240
 
@@ -266,6 +268,7 @@ def render_fitting(memory: Memory, tokens_max: int, count: Count, shares: Shares
 
 def _fitting(memory: Memory, tokens_max: int, count: Count, shares: Shares, framed: Callable[[str], str]) -> str:
     room = tokens_max - count(framed(""))
+    room += room // _UNUSED
     # Escapes can lengthen the measured text, and a sum of lines is an estimate; then retry with less room.
     while room > 0:
         text = render(memory, room, count, shares)

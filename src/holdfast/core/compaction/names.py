@@ -35,12 +35,15 @@ _PLAIN = -1.0
 # Weights of the share of used facts among the neighbours in one tool output, and among the names with the same words. A
 # few pseudo-counts keep short outputs from dominating.
 _NEIGHBOURS, _RELATED = 2.3, 0.6
+# A fact of a file that the agent used lately, by the nearness of that use.
+_SOURCE_NEAR = 1.0
 _PSEUDO_COUNT, _PSEUDO_USED = 4, 1
 
 
 def fact_scores(memory: Memory) -> dict[str, float]:
     """Return for each fact the probability that it is used again."""
     neighbours, relatives = _used_neighbours(memory), _used_relatives(memory)
+    files, sources = set(memory.sources.values()), _near_sources(memory)
     edited, places = memory.edited, memory.messages
     found: dict[str, float] = {}
     for fact, tally in memory.facts.items():
@@ -48,6 +51,9 @@ def fact_scores(memory: Memory) -> dict[str, float]:
         odds = (0.0 if kind is NAME else _BY_KIND[kind]) + _odds(tally, places)
         if tally.last_agent < 0:
             odds += _NEIGHBOURS * max(map(neighbours.__getitem__, tally.seqs))
+        # The nearness of the file itself counts already.
+        if fact not in files and not sources.keys().isdisjoint(tally.seqs):
+            odds += _SOURCE_NEAR * max(sources.get(seq, 0.0) for seq in tally.seqs)
         if fact in edited:
             odds += _EDITED
         if fact in relatives:
@@ -76,6 +82,16 @@ def _used_neighbours(memory: Memory) -> dict[int, float]:
     return {seq: (used[seq] + _PSEUDO_USED) / (count + _PSEUDO_COUNT) for seq, count in present.items()}
 
 
+def _near_sources(memory: Memory) -> dict[int, float]:
+    """Return for each record that is about a file the nearness of the agent's last use of the file."""
+    facts, near = memory.facts, dict[int, float]()
+    for seq, source in memory.sources.items():
+        tally = facts.get(source)
+        if tally is not None and tally.last_agent >= 0:
+            near[seq] = exp((tally.last_agent - memory.messages) / _NEARNESS_MESSAGES)
+    return near
+
+
 def _used_relatives(memory: Memory) -> dict[str, float]:
     """Return for each name the share of other names with its words that the agent used."""
     facts = memory.facts
@@ -99,6 +115,9 @@ def _used_relatives(memory: Memory) -> dict[str, float]:
 # Rough token estimate of a word with its share of citation and space, for ranking only: a separator inside it costs a
 # token, and starts another word.
 _WORD_TOKENS, _CHAR_TOKENS, _MARK_TOKENS = 0.7, 0.165, 1.2
+# Exponent of the cost in the ranking. By its full cost a long path that is needed loses to short names that are not,
+# and agents write paths from memory more often than other names.
+_COST_WEIGHT = 0.7
 # Tokens of a citation, and the expected number of citations: one per so many words, at most one per so many records.
 _CITATION_TOKENS, _WORDS_CITED, _RECORDS_CITED = 4.5, 10, 6
 # Steps of the search for the number of words, the share of the room that is sufficient, and the target share.
@@ -131,10 +150,10 @@ def merge_paths(memory: Memory) -> dict[str, Tally]:
 
 
 def rank(memory: Memory, scores: dict[str, float], shown: Callable[[str], bool]) -> dict[str, float]:
-    """Return all facts that are not shown yet with their cost, highest probability per token first."""
+    """Return all facts that are not shown yet with their cost, highest probability for the cost first."""
     # A qualified name of plain words, `ref.Hash`, counts only if a message mentions it.
     ranking = [
-        (-scores[fact] / (cost := _cost(fact)), fact, cost)
+        (-scores[fact] / (cost := _cost(fact)) ** _COST_WEIGHT, fact, cost)
         for fact, tally in memory.facts.items()
         if ("." not in fact or tally.kind is not NAME or tally.uses[TEXT] or tally.uses[USER]) and not shown(fact)
     ]

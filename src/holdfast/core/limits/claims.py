@@ -259,7 +259,7 @@ _PROBES: Mapping[Evidence, tuple[float, int]] = MappingProxyType(
 )
 # Each confirmation doubles the time and the requests until the next probe, up to a month of a derived claim.
 _DOUBLINGS_MAX = 5
-# While it is tested, a claim counts this much more. A quarter of a small window is reserved for the output, and the
+# While it is tested, a claim counts this much more. A sixth of a small window is reserved for the output, and the
 # estimate has a margin of a third at first: less would not lead to a request above the claim.
 _PROBE_FACTOR = 2.5
 

@@ -83,9 +83,9 @@ def exceeds_alone(sizes: Sizes, limits: Limits, calibration: Calibration, bounds
 
 
 def output_reserved(limits: Limits, bounds: Bounds) -> int:
-    """Return the tokens of the window reserved for the output: at most a quarter of it."""
+    """Return the tokens of the window reserved for the output: at most a sixth of it."""
     wanted = min(bounds.output_tokens_reserved, limits.output_tokens_max or bounds.output_tokens_reserved)
-    return wanted if limits.window_tokens is None else min(wanted, limits.window_tokens // 4)
+    return wanted if limits.window_tokens is None else min(wanted, limits.window_tokens // 6)
 
 
 def output_tokens_max(sizes: Sizes, limits: Limits, calibration: Calibration) -> int | None:

@@ -17,14 +17,17 @@ import msgspec
 from holdfast.cli.options import passages_of
 from holdfast.cli.output import json_option
 from holdfast.core.compaction.digest import represent
+from holdfast.core.limits.sizing import tokens_of_text
 from holdfast.errors import UsageError
 from holdfast.lab.benches.harness import corpus_option, is_held_out, sessions_of
-from holdfast.lab.benches.ledger import TOKENS_MAX, Cut, cuts_of, used_again
+from holdfast.lab.benches.ledger import TOKENS_MAX, Cut, cuts_of, texts_of, used_again
 from holdfast.rescue.neutral import NeutralMessage, NeutralRole, read_neutral
-from holdfast.types.messages import Text, ToolCall, ToolOutcome, ToolResult
+from holdfast.types.messages import Role, Text, ToolCall, ToolOutcome, ToolResult
 
 # Messages after a compaction in which names are needed again, and before it in which the agent's last words are found.
 _MESSAGES_AFTER, _MESSAGES_LAST = 60, 12
+# Most of a digest that may be names, and the characters of a name in a list beside itself.
+_NAMES_SHARE, _NAME_CHARS = 0.25, 3
 # Share of content words that must stand together, and the characters that count as together.
 _TOLD_SHARE, _TOGETHER_CHARS = 0.65, 800
 _SENTENCES_PER_MESSAGE = 8
@@ -79,6 +82,8 @@ class ContinuityReport(msgspec.Struct, frozen=True):
     tokens_max: int
     cuts: int
     rows: dict[str, Row]
+    # Names that a digest of the same size could tell, if it were known which ones are needed.
+    names_foreseen: int
     bare_names: float
     lost: tuple[Unit, ...]
 
@@ -228,7 +233,20 @@ def units_of(cut: Cut, since: Sequence[NeutralMessage]) -> list[Unit]:
     if said and len(_words(said[-1].split("\n")[0][:200])) > 2:  # noqa: PLR2004 - enough words to be recognised
         found.append(("last words", said[-1].split("\n")[0][:200]))
     soon = msgspec.structs.replace(cut, before=list(since), after=cut.after[:_MESSAGES_AFTER])
-    return list(dict.fromkeys([*found, *(("name", name) for name in sorted(used_again(soon)))]))
+    names = sorted(used_again(soon))
+    found += [("name", name) for name in names]
+    return list(dict.fromkeys([*found, *(("unread name", name) for name in _unread(names, soon.after))]))
+
+
+def _unread(names: Sequence[str], after: Sequence[NeutralMessage]) -> list[str]:
+    """Return the names that the agent wrote before anything showed them to it again."""
+    unread: list[str] = []
+    waiting = list(names)
+    for role, text in texts_of(after):
+        now = {name for name in waiting if name in text}
+        unread += [name for name in waiting if name in now and role is Role.ASSISTANT]
+        waiting = [name for name in waiting if name not in now]
+    return unread
 
 
 # --- What is told ---
@@ -261,12 +279,27 @@ class Told:
     def tells(self, unit: Unit) -> bool:
         """Return whether the digest tells a unit."""
         kind, text = unit
-        if kind == "name":
+        if kind in ("name", "unread name"):
             return text in self.text
         if kind == "changed":
             return text.rpartition("/")[2] in self.text
         words = _words(text)
         return any(len(words & window) >= _TOLD_SHARE * len(words) for window in self._windows)
+
+
+def names_foreseen(digest: str, names: Sequence[str], tokens_max: int) -> int:
+    """Return how many of these names a digest can tell if its lists of names hold no others."""
+    others = "\n".join(line for line in digest.split("\n") if not line.startswith("names "))
+    chars = len(others) * _NAMES_SHARE / (1 - _NAMES_SHARE)
+    tokens = tokens_max - tokens_of_text(others)
+    told = sum(name in others for name in names)
+    for name in sorted((name for name in names if name not in others), key=len):
+        chars -= len(name) + _NAME_CHARS
+        tokens -= tokens_of_text(f", {name}")
+        if min(chars, tokens) < 0:
+            break
+        told += 1
+    return told
 
 
 def _regular_cuts(session: Sequence[NeutralMessage], every: int) -> list[Cut]:
@@ -284,12 +317,15 @@ def measure_continuity(
     counts: dict[str, list[int]] = {}
     bare: list[float] = []
     lost: list[Unit] = []
+    foreseen = 0
     for session in sessions:
         start = 0
         for cut in cuts_of(session) if every is None else _regular_cuts(session, every):
             told = Told(represent(passages_of(cut.before), tokens_max=tokens_max))
             bare.append(told.bare_share)
-            for unit in units_of(cut, cut.before[start:]):
+            units = units_of(cut, cut.before[start:])
+            foreseen += names_foreseen(told.text, [text for kind, text in units if kind == "name"], tokens_max)
+            for unit in units:
                 is_told = told.tells(unit)
                 count = counts.setdefault(unit[0], [0, 0, 0, 0])
                 for at in (0, 2) if is_held_out(cut.session_id) else (0,):
@@ -298,7 +334,7 @@ def measure_continuity(
                 lost += [] if is_told else [unit]
             start = len(cut.before)
     rows = {kind: Row(*count) for kind, count in counts.items()}
-    return ContinuityReport(tokens_max, len(bare), rows, median(bare) if bare else 0.0, tuple(lost))
+    return ContinuityReport(tokens_max, len(bare), rows, foreseen, median(bare) if bare else 0.0, tuple(lost))
 
 
 def sessions_in(path: Path) -> Iterator[list[NeutralMessage]]:
@@ -338,6 +374,8 @@ def continuity(
             f"{kind:11} {row.told:5} of {row.live:5} {row.share:7.1%}; "
             f"held out {row.held_out_told} of {row.held_out_live}"
         )
+    if "name" in report.rows:
+        print(f"with foresight {report.names_foreseen} of {report.rows['name'].live} names")
     print(f"bare names  {report.bare_names:.1%} of the characters (median)")
     for kind, text in report.lost if lost else ():
         print(f"lost {kind}: {' '.join(text.split())[:160]}")

@@ -20,8 +20,9 @@ from holdfast.types.faults import FaultKind, Unit
 from holdfast.types.messages import Text
 from holdfast.types.records import NoticePosted, PartReplaced, WorkRecord
 
-# Share of the room that is filled: the answer may need a step or two more. Less where that was not enough.
-_FILLED_SHARE, _FILLED_AGAIN_SHARE = 0.88, 0.6
+# Share of the room that is filled: the answer has room beside it, and the estimate a margin. Less where that was not
+# enough.
+_FILLED_SHARE, _FILLED_AGAIN_SHARE = 0.97, 0.6
 # A part of this size says little; it is then replaced in other ways.
 _SHOWN_TOKENS_MIN = 100
 
