@@ -138,17 +138,19 @@ async def test_beyond_20_000_records_a_digest_says_which_messages_it_has_not_rea
     async with a_hold(an_engine(model, store=store, clock=clock, bounds=ONLY_WHEN_ASKED)) as hold:
         session = await hold.session(KEY)
         observed_at: list[int] = []
+        told = ""
         for _ in range(20):
             with counted(monkeypatch) as observed:
                 assert (await session.send("go on " * 300)).text == "ok"
                 await session.compact()
             observed_at.append(len(observed))
             (*_, last) = await applied_of(session, end)
-            if "are not read for this text yet" not in last.summary:
+            told = last.summary
+            if "are not read for this text yet" not in told:
                 break
-            assert re.search(r"Messages before #\d{4,} are not read", last.summary), "the newest messages come first"
+            assert re.search(r"Messages before #\d{4,} are not read", told), "the newest messages come first"
         # A message that is rejected for its size plans up to six compactions, and each reads two shares at most.
         assert len(observed_at) > 1, "in shares"
         assert max(observed_at) <= 6 * 2 * SHARE_MESSAGES
-        assert re.search(r"\n[\d,]{4,} messages, #1 to #\d{5}\.", last.summary)
-        assert "Ship 0 of berth_0 has code-0" in last.summary, "the first request is the goal"
+        assert re.search(r"\n[\d,]{4,} messages, #1 to #\d{5}\.", told)
+        assert "Ship 0 of berth_0 has code-0" in told, "the first request is the goal"
