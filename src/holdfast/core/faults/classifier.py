@@ -11,14 +11,11 @@ import msgspec
 
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence, read
-from holdfast.core.faults.codes import OK
 from holdfast.core.faults.model import features, shares
 from holdfast.core.faults.numbers import Stated, stated
 from holdfast.core.faults.replies import (
-    NEAR_LIMIT,
     is_near,
     is_near_window,
-    is_short,
     outcome_of,
     read_outcome,
     reply_fault,
@@ -28,21 +25,6 @@ from holdfast.core.faults.shapes import Finding, by_shape, unit_of
 from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
 from holdfast.types.messages import Reply
-
-__all__ = [
-    "NEAR_LIMIT",
-    "OK",
-    "Confidence",
-    "Fault",
-    "FaultKind",
-    "Phase",
-    "Refusal",
-    "Sent",
-    "Unit",
-    "classify",
-    "classify_reply",
-    "is_short",
-]
 
 K = FaultKind
 
