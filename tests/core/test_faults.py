@@ -35,6 +35,28 @@ def test_a_fault_tells_everything_the_provider_stated() -> None:
 # --- unexplained refusals ------------------------------------------------------------------------------------------
 
 
+def test_the_request_shows_that_neither_media_nor_its_size_was_refused() -> None:
+    """A short request that is refused as too large, or for images that it has not, was refused for another reason."""
+    short, long = Sent(wire_bytes=2_000), Sent(wire_bytes=200_000)
+    large = [classify(refused("Payload rejected", 413), sent) for sent in (Sent(), short, long)]
+    media = [
+        classify(refused("Unsupported image", 415), sent) for sent in (Sent(), short, Sent(wire_bytes=9, media_count=1))
+    ]
+
+    assert [one.kind for one in large] == [K.WIRE_OVERFLOW] * 3
+    assert [one.confidence is Confidence.GUESS for one in large] == [False, True, False]
+    assert [one.kind for one in media] == [K.MEDIA_OVERFLOW, K.BAD_REQUEST, K.MEDIA_OVERFLOW]
+    assert media[1].confidence is Confidence.GUESS
+    stated = classify(refused("Request of 2000 bytes exceeds the limit of 1000 bytes", 413), short)
+    assert (stated.limit, stated.confidence) == (1_000, Confidence.CERTAIN)
+
+
+@pytest.mark.parametrize("body", ['{"error":{"message":"Forbidden"}}', "<html>Request Rejected</html>", ""])
+def test_a_forbidden_request_may_be_refused_for_its_content(body: str) -> None:
+    fault = classify(refused(body, 403))
+    assert (fault.kind, fault.second_kind) == (K.AUTH, K.CONTENT_POLICY)
+
+
 @pytest.mark.parametrize("body", ["", "(no body)", '{"error": {"message": "Bad Request"}}', '{"detail": {}}'])
 def test_an_unexplained_refusal_near_the_window_is_suspected_of_overflow(body: str) -> None:
     """FM-002: from 80 % of the known window on, and said to be a guess."""

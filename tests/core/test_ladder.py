@@ -68,6 +68,29 @@ def test_an_empty_answer_from_a_full_window_is_tried_again_and_then_taken_for_an
     assert next_rung(full, (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW]), BOUNDS) is None
 
 
+def test_content_is_suspected_of_an_empty_answer_where_nothing_else_is_likelier() -> None:
+    plain = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY)
+    full = Fault(FaultKind.EMPTY_RESPONSE, Confidence.LIKELY, second_kind=FaultKind.TOKEN_OVERFLOW)
+
+    def is_suspect(fault: Fault, evidence: Evidence) -> bool:
+        return Rung.LEAVE_OUT_NEW in rungs_for(fault, BOUNDS, evidence)
+
+    of_calls, again = Evidence(is_past_suspect=True), Evidence(is_past_suspect=True, refused_turns=1)
+    assert [is_suspect(plain, one) for one in (Evidence(), of_calls, again)] == [True, False, True]
+    assert [is_suspect(full, one) for one in (Evidence(), of_calls, again)] == [False, False, True]
+
+
+def test_a_forbidden_request_is_suspected_for_its_content_after_the_other_models() -> None:
+    fault = Fault(FaultKind.AUTH, Confidence.LIKELY, FaultKind.CONTENT_POLICY)
+
+    row = rungs_for(fault, BOUNDS)
+    assert (row[0], row[-1]) == (Rung.FALLBACK_MODEL, Rung.TAKE_BACK)
+    assert {Rung.LEAVE_OUT_UNANSWERED, Rung.LEAVE_OUT_NEW} <= set(row)
+    assert not DESTRUCTIVE.intersection(row)
+    assert "firewall" in after_fault(fault).sentence
+    assert rungs_for(Fault(FaultKind.AUTH, Confidence.LIKELY), BOUNDS) == (Rung.FALLBACK_MODEL,)
+
+
 @pytest.mark.parametrize(
     ("retry_after_seconds", "waits_before", "expected"),
     [(None, 0, 1.0), (None, 1, 4.0), (None, 2, 16.0), (None, 9, 60.0), (7.0, 2, 7.0), (0.01, 0, 1.0), (60.0, 0, 60.0)],

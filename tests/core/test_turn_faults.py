@@ -264,7 +264,10 @@ def test_a_transient_fault_continues_as_content_only_if_it_repeats_identically()
         return tuple(rungs_for(Fault(FaultKind.TRANSIENT, Confidence.LIKELY), BOUNDS, evidence_of(turn)))
 
     assert after("same", "same", "same", "same") == REPEATED_TRANSIENT
-    assert after("request 1", "request 2", "request 3", "request 4") == LADDER[FaultKind.TRANSIENT]
+    assert after("crash req_1a", "crash req_2b", "crash 3-c", "crash 04:11") == REPEATED_TRANSIENT, (
+        "ids and times differ"
+    )
+    assert after("no worker", "crash", "no worker", "crash") == LADDER[FaultKind.TRANSIENT]
 
 
 def test_a_cancelled_compaction_request_is_settled_as_that_and_a_met_one_is_not() -> None:

@@ -1,14 +1,16 @@
 """Providers that report a usage which is not the size of the request: nothing is compacted for it, and nothing dies."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.fold.session_state import QUIET_TURNS
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Usage
-from holdfast.types.records import CompactionApplied
+from holdfast.types.records import CompactionApplied, CompactionRequested, Trigger, TurnEnded
 from tests.e2e.world import (
     DIALECTS,
     HASTY,
@@ -102,3 +104,26 @@ async def test_usage_that_is_never_right_costs_no_answer(tmp_path: Path, report:
 
         assert await compactions(world) > 2
         assert world.refused == [], "the window was never exceeded"
+
+
+@pytest.mark.parametrize("report", REPORTS)
+async def test_early_compactions_are_turns_apart_whatever_usage_is_reported(tmp_path: Path, report: str) -> None:
+    """FM-016: a provider that reports a full window with every answer does not make every turn a compaction."""
+    async with a_world(tmp_path, "openai", WINDOW) as world:
+        world.simulation.usage_of = REPORTS[report]()
+        async with world.open(world.model(declared=WINDOW), bounds=AHEAD) as hold:
+            session = await hold.session(KEY)
+            for number in range(MESSAGES):
+                await session.send(a_message(number))
+                await at_rest(hold)
+            records = [one.record for one in await ended_well(session)]
+
+    turns = 0
+    requested: list[int] = []
+    for record in records:
+        turns += isinstance(record, TurnEnded)
+        if isinstance(record, CompactionRequested):
+            assert record.trigger in {Trigger.AHEAD, Trigger.DEBT}
+            requested.append(turns)
+    assert len(requested) > 2
+    assert min(later - earlier for earlier, later in pairwise(requested)) >= QUIET_TURNS

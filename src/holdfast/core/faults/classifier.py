@@ -11,14 +11,11 @@ import msgspec
 
 from holdfast.core.faults import codes
 from holdfast.core.faults.body import Evidence, read
-from holdfast.core.faults.codes import OK
 from holdfast.core.faults.model import features, shares
 from holdfast.core.faults.numbers import Stated, stated
 from holdfast.core.faults.replies import (
-    NEAR_LIMIT,
     is_near,
     is_near_window,
-    is_short,
     outcome_of,
     read_outcome,
     reply_fault,
@@ -28,21 +25,6 @@ from holdfast.core.faults.shapes import Finding, by_shape, unit_of
 from holdfast.core.text.patterns import Pattern
 from holdfast.types.faults import Confidence, Fault, FaultKind, Phase, Refusal, Sent, Unit
 from holdfast.types.messages import Reply
-
-__all__ = [
-    "NEAR_LIMIT",
-    "OK",
-    "Confidence",
-    "Fault",
-    "FaultKind",
-    "Phase",
-    "Refusal",
-    "Sent",
-    "Unit",
-    "classify",
-    "classify_reply",
-    "is_short",
-]
 
 K = FaultKind
 
@@ -64,6 +46,9 @@ _SPEAKING = frozenset({K.WIRE_OVERFLOW, K.MEDIA_OVERFLOW, K.QUOTA, K.AUTH, K.MOD
 _OWN_CODE = Pattern(r"\((?:100[0-8]|1013|102[67]|1033|1039|104[1-4]|2013|2049|2056)\)$")
 # Words on the page of a firewall or login gate that blocks the request, with any status.
 _WALL = Pattern(r"reject|block|denied|forbidden|captcha|you are human|(?:log|sign)[ -]?in(?![a-z])")
+# No server takes less in one request.
+_BYTES_MIN = 32_768
+_FORBIDDEN = 403
 # No model has a smaller window; smaller numbers beside the word "token" are of something else.
 _TOKENS_MIN = 256
 # Limits of texts are tens of thousands of characters; those of names, ids and descriptions are far lower.
@@ -105,12 +90,26 @@ def classify(refusal: Refusal, sent: Sent = Sent()) -> Fault:  # noqa: B008 - fr
         or _by_model(evidence, refusal, sent)
     )
     fault = finding if isinstance(finding, Fault) else _fault(finding, refusal, evidence)
-    return msgspec.structs.replace(fault, blamed=refusal.blamed)
+    return msgspec.structs.replace(_checked(fault, evidence, sent), blamed=refusal.blamed)
 
 
 def classify_reply(reply: Reply, sent: Sent) -> Fault | None:
     """Return the fault of a reply with a good status, or None if it is usable."""
     return reply_fault(outcome_of(reply), sent)
+
+
+def _checked(fault: Fault, evidence: Evidence, sent: Sent) -> Fault:
+    """Return a fault that the request allows: media are refused only where some were sent."""
+    if fault.kind is K.AUTH and evidence.status == _FORBIDDEN and fault.second_kind is None:
+        # Firewalls refuse content with this status.
+        return msgspec.structs.replace(fault, second_kind=K.CONTENT_POLICY)
+    if sent.wire_bytes is None:
+        return fault
+    if fault.kind is K.MEDIA_OVERFLOW and not sent.media_count:
+        return Fault(K.BAD_REQUEST, Confidence.GUESS, K.MEDIA_OVERFLOW, said=fault.said)
+    if fault.kind is K.WIRE_OVERFLOW and fault.limit is None and sent.wire_bytes < _BYTES_MIN:
+        return msgspec.structs.replace(fault, confidence=Confidence.GUESS)
+    return fault
 
 
 # --- Classification steps, in order ---

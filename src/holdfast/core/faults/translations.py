@@ -9,107 +9,59 @@ from itertools import islice
 
 from holdfast.core.text.patterns import Pattern
 
-# Longer stems precede their shorter prefixes.
-_RUSSIAN = {
-    r"(?:неверн|недействительн|просроченн|невалидн)\w* (?:\w+ )?(?:токен|ключ)\w*": "invalid api key",
-    r"(?:токен|ключ)\w* (?:\w+ )?(?:недействител|ист[её]к|просроч|неверн)\w*": "invalid api key",
-    r"слишком (?:много|больш\w+|велик\w*)": "too many",
-    r"слишком (?:длинн|дол[гж])\w*": "too long",
-    r"слишком част\w*": "too many requests",
-    r"не (?:более|больше|должн\w+ превышать)": "at most",
-    r"превы[шс]\w+": "exceeds",
-    r"исчерпан\w*|закончил\w+": "exhausted",
-    r"лимит\w*|ограничени\w+|предел\w*": "limit",
-    r"квот\w+": "quota",
-    r"в минуту|за минуту|минутн\w+": "per minute",
-    r"в секунду": "per second",
-    r"в (?:день|сутки)|суточн\w+|дневн\w+": "daily",
-    r"в месяц|месячн\w+": "monthly",
-    r"токен\w*": "tokens",
-    r"запрос\w*": "request",
-    r"контекстн\w+ окн\w+|окн\w+ контекст\w*|контекст\w*": "context window",
-    r"длин[аыуе]\w*": "length",
-    r"максим\w+": "maximum",
-    r"символ\w*": "characters",
-    r"(?:передан|получен|отправлен|указан)\w*": "got",
-    r"модел[ьияе]\w*": "model",
-    r"не найден\w*|не существует": "not found",
-    r"перегруж\w+": "overloaded",
-    r"занят\w*": "is busy",
-    r"сервер\w*": "server",
-    r"(?:повторите|попробуйте)(?: \w+)? поз(?:же|днее)": "try again later",
-    r"недостаточно средств|нет средств|баланс\w*": "insufficient balance",
-    r"доступ (?:запрещ|закрыт)\w*|нет доступа": "access denied",
-    r"не ?авторизован\w*|авторизаци\w+": "unauthorized",
-    r"внутренн\w+ ошибк\w+": "internal error",
-    r"тайм-?аут\w*|врем\w+ ожидания": "timeout",
-    r"изображени\w+|картин\w+": "image",
-    r"файл\w*": "file",
-}
-_JAPANESE = {
-    r"レート制限|回数制限": " rate limit ",
-    r"利用上限|使用量": " usage limit ",
-    r"残高|クレジット": " balance ",
-    r"不足": " not enough ",
-    r"トークン数?": " tokens ",
-    r"コンテキスト(?:長|ウィンドウ|サイズ)?": " context length ",
-    r"最大": " maximum ",
-    r"上限|制限": " limit ",
-    r"超え|超過": " exceeds ",
-    r"長すぎ": " too long ",
-    r"大きすぎ": " too large ",
-    r"多すぎ": " too many ",
-    r"リクエスト|要求": " request ",
-    r"入力": " input ",
-    r"プロンプト": " prompt ",
-    r"文字数?": " characters ",
-    r"モデル": " model ",
-    r"見つかりません|存在しません": " not found ",
-    r"1分あたり|毎分": " per minute ",
-    r"しばらく(?:し|待|経)|後でもう一度|時間をおいて": " try again later ",
-    r"混雑|過負荷": " overloaded ",
-    r"(?:api|認証)キー": " api key ",
-    r"認証": " authentication ",
-    r"失敗": " failed ",
-    r"無効": " invalid ",
-    r"画像": " image ",
-    r"ファイル": " file ",
-    r"サイズ": " size ",
-    r"内部(?:サーバー?)?エラー": " internal error ",
-    r"タイムアウト": " timeout ",
-    r"不適切|ポリシー": " content policy ",
-}
-_KOREAN = {
-    r"시간 ?초과": " timeout ",
-    r"토큰": " tokens ",
-    r"(?:컨텍스트|콘텍스트|문맥)(?: ?(?:길이|윈도우|창))?": " context length ",
-    r"길이": " length ",
-    r"최대": " maximum ",
-    r"한도|제한|상한": " limit ",
-    r"초과|넘었": " exceeds ",
-    r"너무 ?(?:깁|길|긴)": " too long ",
-    r"너무 ?(?:큽|크|큰)": " too large ",
-    r"너무 ?많": " too many ",
-    r"요청": " request ",
-    r"입력": " input ",
-    r"프롬프트": " prompt ",
-    r"글자|문자": " characters ",
-    r"모델": " model ",
-    r"찾을 수 없|존재하지 않": " not found ",
-    r"분당": " per minute ",
-    r"잠시 ?후|나중에 다시": " try again later ",
-    r"과부하|혼잡": " overloaded ",
-    r"인증": " authentication ",
-    r"실패": " failed ",
-    r"유효하지 않|잘못된": " invalid ",
-    r"잔액|크레딧": " balance ",
-    r"부족": " not enough ",
-    r"할당량": " quota ",
-    r"이미지": " image ",
-    r"파일": " file ",
-    r"크기": " size ",
-    r"내부 ?(?:서버 ?)?오류": " internal error ",
-}
+# One line is an English word with its stems in Russian, Japanese and Korean, in this order. Longer stems precede their
+# shorter prefixes.
+_WORDS = r"""
+timeout; тайм-?аут\w*|врем\w+ ожидания; タイムアウト; 시간 ?초과
+invalid api key; (?:неверн|недействительн|просроченн|невалидн)\w* (?:\w+ )?(?:токен|ключ)\w*
+invalid api key; (?:токен|ключ)\w* (?:\w+ )?(?:недействител|ист[её]к|просроч|неверн)\w*
+rate limit; ; レート制限|回数制限
+usage limit; ; 利用上限|使用量
+api key; ; (?:api|認証)キー
+too many requests; слишком част\w*
+too many; слишком (?:много|больш\w+|велик\w*); 多すぎ; 너무 ?많
+too long; слишком (?:длинн|дол[гж])\w*; 長すぎ; 너무 ?(?:깁|길|긴)
+too large; ; 大きすぎ; 너무 ?(?:큽|크|큰)
+at most; не (?:более|больше|должн\w+ превышать)
+exceeds; превы[шс]\w+; 超え|超過; 초과|넘었
+exhausted; исчерпан\w*|закончил\w+
+limit; лимит\w*|ограничени\w+|предел\w*; 上限|制限; 한도|제한|상한
+quota; квот\w+; ; 할당량
+per minute; в минуту|за минуту|минутн\w+; 1分あたり|毎分; 분당
+per second; в секунду
+daily; в (?:день|сутки)|суточн\w+|дневн\w+
+monthly; в месяц|месячн\w+
+tokens; токен\w*; トークン数?; 토큰
+request; запрос\w*; リクエスト|要求; 요청
+context window; контекстн\w+ окн\w+|окн\w+ контекст\w*|контекст\w*
+context length; ; コンテキスト(?:長|ウィンドウ|サイズ)?; (?:컨텍스트|콘텍스트|문맥)(?: ?(?:길이|윈도우|창))?
+length; длин[аыуе]\w*; ; 길이
+maximum; максим\w+; 最大; 최대
+characters; символ\w*; 文字数?; 글자|문자
+got; (?:передан|получен|отправлен|указан)\w*
+model; модел[ьияе]\w*; モデル; 모델
+not found; не найден\w*|не существует; 見つかりません|存在しません; 찾을 수 없|존재하지 않
+overloaded; перегруж\w+; 混雑|過負荷; 과부하|혼잡
+is busy; занят\w*
+server; сервер\w*
+try again later; (?:повторите|попробуйте)(?: \w+)? поз(?:же|днее)
+try again later; ; しばらく(?:し|待|経)|後でもう一度|時間をおいて; 잠시 ?후|나중에 다시
+insufficient balance; недостаточно средств|нет средств|баланс\w*
+balance; ; 残高|クレジット; 잔액|크레딧
+not enough; ; 不足; 부족
+access denied; доступ (?:запрещ|закрыт)\w*|нет доступа
+unauthorized; не ?авторизован\w*|авторизаци\w+
+authentication; ; 認証; 인증
+failed; ; 失敗; 실패
+invalid; ; 無効; 유효하지 않|잘못된
+internal error; внутренн\w+ ошибк\w+; 内部(?:サーバー?)?エラー; 내부 ?(?:서버 ?)?오류
+image; изображени\w+|картин\w+; 画像; 이미지
+file; файл\w*; ファイル; 파일
+size; ; サイズ; 크기
+input; ; 入力; 입력
+prompt; ; プロンプト; 프롬프트
+content policy; ; 不適切|ポリシー
+"""
 _TRADITIONAL = {
     "超過": "超过", "超長": "超长", "過長": "过长", "過大": "过大", "長度": "长度", "請求": "请求", "輸入": "输入",
     "餘額": "余额", "額度": "额度", "頻繁": "频繁", "過於": "过于", "繁忙": "繁忙", "圖片": "图片", "無效": "无效",
@@ -139,11 +91,18 @@ _EUROPEAN = {
     r"sp(?:ä|ae)ter erneut|réessaye[zr]|inténtalo|tente novamente": "try again",
 }
 
+
+def _column(number: int) -> dict[str, str]:
+    """Return the stems of one language with their English words."""
+    rows = [line.split("; ") for line in _WORDS.strip().splitlines()]
+    return {row[number]: row[0] for row in rows if number < len(row) and row[number]}
+
+
 _STEMS = {
-    **{rf"(?<!\w)(?:{stem})(?!\w)": english for stem, english in (_EUROPEAN | _RUSSIAN).items()},
+    **{rf"(?<!\w)(?:{stem})(?!\w)": english for stem, english in (_EUROPEAN | _column(1)).items()},
     # These are written without spaces, or with suffixes attached.
-    **{f"(?:{stem})[がはをのにも]?": english for stem, english in _JAPANESE.items()},
-    **{f"(?:{stem})[이가은는을를의]?": english for stem, english in _KOREAN.items()},
+    **{f"(?:{stem})[がはをのにも]?": f" {english} " for stem, english in _column(2).items()},
+    **{f"(?:{stem})[이가은는을를의]?": f" {english} " for stem, english in _column(3).items()},
     **_TRADITIONAL,
 }
 _ENGLISH = tuple(_STEMS.values())

@@ -4,6 +4,7 @@ The legal order of records is defined in `core.turn.transitions`.
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import assert_never
 
@@ -26,7 +27,7 @@ from holdfast.core.fold.session_state import (
 from holdfast.core.limits.fit import after_change
 from holdfast.core.text.title import opening_of
 from holdfast.core.turn.failure_messages import CHOICE
-from holdfast.core.turn.ladder import CONTENT_KINDS
+from holdfast.core.turn.ladder import REFUSED_TURN_KINDS
 from holdfast.types.faults import Confidence, Fault, FaultKind, Refusal, Rung
 from holdfast.types.limits import Budgets
 from holdfast.types.messages import Role, ToolCall, Usage
@@ -369,10 +370,14 @@ def _fail_attempt(turn: Turn, record: AttemptFailed) -> Turn:
 
 
 def refusal_digest(refusal: Refusal) -> str:
-    """Return a digest of an error response; "" without one, as no two lost connections are the same."""
+    """Return a digest of an error response; "" without one, as no two lost connections are the same.
+
+    Many servers put the id of the request or the time into their errors, so words with a digit do not count.
+    """
     if refusal.status is None or refusal.status == OK:
         return ""
-    return hashlib.blake2b(f"{refusal.status}\0{refusal.body}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+    body = " ".join(word for word in re.findall(r"[\w-]+", refusal.body) if not any(map(str.isdigit, word)))
+    return hashlib.blake2b(f"{refusal.status}\0{body}".encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _reported_budgets(measured: Budgets | None, usage: Usage | None) -> Budgets | None:
@@ -435,7 +440,7 @@ def _end_turn(turn: Turn, seq: int, number: int) -> Turn:
 
 def _refused_turns(turn: Turn, number: int) -> int:
     """Return the count of refused turns in a row after a turn has ended."""
-    if number != turn.number or turn.fault is None or turn.fault.kind not in CONTENT_KINDS:
+    if number != turn.number or turn.fault is None or turn.fault.kind not in REFUSED_TURN_KINDS:
         return turn.refused_turns
     # The input was refused without the past, so the past is not to blame.
     return 0 if Rung.ROLL_OVER in turn.climbed else turn.refused_turns + 1

@@ -81,6 +81,10 @@ _ADVICE: Mapping[FaultKind, str] = MappingProxyType(
 )
 
 
+_FORBIDDEN = (
+    "The provider forbids this request. Check what the key may be used for; if other messages are answered, a filter "
+    "or a firewall refuses something in this one: word it differently."
+)
 _WRONG_PATH = (
     "The server answers, but not at this address: base_url may be wrong, or the model unknown. Compare base_url with "
     "the provider's documentation (many end in /v1), then check the model's name."
@@ -93,6 +97,8 @@ def after_fault(fault: Fault, failed: Sequence[FailedModel] = (), model: str = "
     if fault.kind is FaultKind.MODEL_NOT_FOUND and "model" not in fault.said.lower():
         # An address without this path names no model.
         sentence = _WRONG_PATH
+    if fault.kind is FaultKind.AUTH and fault.second_kind is FaultKind.CONTENT_POLICY:
+        sentence = _FORBIDDEN
     if fault.said:
         sentence = f'{sentence} The provider said: "{fault.said}"'
     if failed:

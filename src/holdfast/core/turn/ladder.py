@@ -41,10 +41,14 @@ _REFUSED_CONTENT = (
 # The row of a transient fault that came with the same error response for the same request after every backoff.
 REPEATED_TRANSIENT = (*_WAIT_THEN_SWITCH[:3], *_LEAVE_OUT, Rung.FALLBACK_MODEL, Rung.TAKE_BACK)
 _REPEATS_MIN = 3
+# The row of a status 403 that may be a firewall's, which refuses content: the key was good for the last answer.
+FORBIDDEN = (Rung.FALLBACK_MODEL, *_LEAVE_OUT, Rung.TAKE_BACK)
 # Faults that content may cause.
 CONTENT_KINDS = frozenset(
     {FaultKind.CONTENT_POLICY, FaultKind.BAD_REQUEST, FaultKind.TOOL_PAIRING, FaultKind.TRANSIENT}
 )
+# Faults of a turn after which its input is a suspect in the next one.
+REFUSED_TURN_KINDS = CONTENT_KINDS | {FaultKind.EMPTY_RESPONSE}
 # Rungs that remove much of the view.
 _DRASTIC = frozenset({Rung.DIGEST, Rung.KEEP_NEWEST, Rung.ROLL_OVER})
 
@@ -88,7 +92,8 @@ LADDER: Mapping[FaultKind, tuple[Rung, ...]] = MappingProxyType(
             Rung.ROLL_OVER,
         ),
         FaultKind.CONTENT_POLICY: _REFUSED_CONTENT,
-        FaultKind.EMPTY_RESPONSE: (Rung.RETRY, Rung.FALLBACK_MODEL),
+        # Some filters return nothing in place of an answer.
+        FaultKind.EMPTY_RESPONSE: (Rung.RETRY, Rung.FALLBACK_MODEL, *_LEAVE_OUT, Rung.TAKE_BACK),
         FaultKind.BAD_REQUEST: (*_DROP_PARAMETERS, Rung.CLAMP_OUTPUT, *_REFUSED_CONTENT),
     }
 )
@@ -166,6 +171,8 @@ def rungs_for(fault: Fault, bounds: Bounds, evidence: Evidence = NO_EVIDENCE) ->
         unfit |= {Rung.BACKOFF}
     if fault.kind in CONTENT_KINDS and not _may_be_drastic(fault, evidence):
         unfit |= _DRASTIC
+    if fault.kind is FaultKind.EMPTY_RESPONSE and not _is_content_suspect(fault, evidence):
+        unfit |= {*_LEAVE_OUT, Rung.TAKE_BACK}
     if not fault.parameter or evidence.is_parameter_out:
         unfit |= {Rung.DROP_PARAMETER}
     return tuple(rung for rung in _row(fault, evidence) if rung not in unfit)
@@ -179,15 +186,27 @@ def _row(fault: Fault, evidence: Evidence) -> Sequence[Rung]:
 
 def _row_of_kind(fault: Fault, evidence: Evidence) -> Sequence[Rung]:
     match fault.kind:
+        case FaultKind.AUTH if fault.second_kind is FaultKind.CONTENT_POLICY:
+            return FORBIDDEN
         case FaultKind.EMPTY_RESPONSE if fault.second_kind is FaultKind.TOKEN_OVERFLOW:
             # The window was almost full, so there may have been no room for an answer.
-            return (Rung.RETRY, *LADDER[FaultKind.TOKEN_OVERFLOW])
+            return (Rung.RETRY, *_LEAVE_OUT, *LADDER[FaultKind.TOKEN_OVERFLOW], Rung.TAKE_BACK)
         case FaultKind.TRANSIENT if evidence.times >= _REPEATS_MIN or evidence.has_left_out:
             return REPEATED_TRANSIENT
         case kind if kind in _COSTLY_KINDS and fault.confidence is Confidence.GUESS and evidence.is_refused:
             return guessed_row(kind, fault.second_kind)
         case _:
             return LADDER[fault.kind]
+
+
+def _is_content_suspect(fault: Fault, evidence: Evidence) -> bool:
+    """Return whether content may be the cause of an empty answer.
+
+    It is if the turn before failed as well. Else a full window is likelier, and so is a model that has nothing to say
+    to the results of its own calls.
+    """
+    is_other_likelier = evidence.is_past_suspect or fault.second_kind is FaultKind.TOKEN_OVERFLOW
+    return evidence.refused_turns > 0 or not is_other_likelier
 
 
 def _may_be_drastic(fault: Fault, evidence: Evidence) -> bool:
