@@ -10,7 +10,7 @@ from holdfast.core.proxy.client_compaction import answer_compaction
 from holdfast.models.fake import Simulation
 from holdfast.types.limits import Limits
 from holdfast.types.messages import Message, Request, Role, Text, text_of
-from tests.proxy.proxies import DropInRunning, a_dropin
+from tests.proxy.proxies import NONE_AHEAD, DropInRunning, a_dropin
 
 SMALL = Limits(window_tokens=6_000, output_tokens_max=1_000)
 FILLER = "the crew writes down what it saw on this day and what it means to do on the next. " * 40
@@ -29,7 +29,7 @@ async def test_instructions_between_messages_stay_behind_their_turn_or_are_told_
         {"role": "user", "content": "remember fact0 = value0"},
         {"role": "system", "content": AGENTS},
     ]
-    async with a_dropin(Simulation(SMALL)) as running:
+    async with a_dropin(Simulation(SMALL), bounds=NONE_AHEAD) as running:
         await _say(running, messages)
         for number in range(1, 9):
             messages.append({"role": "user", "content": f"remember fact{number} = value{number}\n{FILLER}"})

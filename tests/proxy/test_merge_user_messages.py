@@ -71,7 +71,7 @@ async def _asked(running: DropInRunning, messages: list[Any]) -> str:
 
 async def test_an_agent_that_remarks_on_every_request_has_one_session_and_its_question_stays_in_view() -> None:
     messages: list[Any] = []
-    async with a_dropin(Simulation(SMALL)) as running:
+    async with a_dropin(Simulation(SMALL), bounds=NONE_AHEAD) as running:
         for number in range(8):
             messages.append({"role": "user", "content": f"remember fact{number} = value{number}\n{FILLER}"})
             messages.append({"role": "assistant", "content": await _asked(running, [*messages, ASIDE])})

@@ -243,5 +243,5 @@ async def test_a_session_shows_what_its_requests_took_and_what_there_was() -> No
             for record in await running.records(key)
             if isinstance(record, AttemptStarted) and record.budgets is not None
         ]
-    assert any(one.budgets is not None and one.budgets.tokens_max == 4_500 for one in started)
+    assert any(one.budgets is not None and one.budgets.tokens_max == 5_000 for one in started)
     assert all(one.tokens_raw and one.budgets and one.budgets.wire_bytes and one.budgets.media == 0 for one in started)
