@@ -7,6 +7,7 @@ import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class with a lower-case name
 from typing import Any
@@ -381,6 +382,11 @@ def unpacked(body: bytes) -> bytes:
 
 def unpacked_rows(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
     """Return rows with their bodies, the last column, as they were appended."""
+    rows = list(rows)
+    with suppress(TypeError, IndexError):
+        # Most sessions have none. A damaged file may hold values of another type.
+        if not any([row[-1][0] <= _DEFLATED_CONTENT for row in rows]):  # noqa: C419 - a generator takes twice as long
+            return rows
     return [row if (body := unpacked(row[-1])) is row[-1] else (*row[:-1], body) for row in rows]
 
 
