@@ -125,7 +125,7 @@ def test_a_native_session_survives_any_form_of_refused_content(
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How a client asks, how it keeps a message that failed, and how the provider refuses it."""
+    """A client's requests, its way with a message that failed, and the provider's form of refusal."""
 
     dialect: str
     form: str

@@ -87,7 +87,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def machine(self) -> str:
-        """Where and under which load it ran, as a line of text."""
+        """The machine and its load during the run, as a line of text."""
         loads = ", ".join(f"{load:g}" for load in self.loads)
         return f"{self.rounds} rounds, {self.cores} cores, load {loads}, {self.system}, Python {self.python}"
 

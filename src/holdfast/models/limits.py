@@ -40,16 +40,13 @@ from holdfast.core.limits.prices import (
     PRICED,
     Prices,
     declared_prices,
+    listed_name,
     price_in,
-    provider_of,
 )
 from holdfast.errors import UsageError
 from holdfast.types.limits import Limits
 
 _MIB = 2**20
-
-# OpenAI's models are reachable in two dialects, under two prefixes.
-_SAME_MODELS = {"responses": "openai"}
 
 
 def _openai(window: int, output: int) -> Limits:
@@ -160,8 +157,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 
 def declared_limits(reference: str) -> Limits:
     """Return the declared limits of a provider's model; empty limits for an unknown one."""
-    prefix, _, name = reference.partition(":")
-    full = f"{_SAME_MODELS.get(prefix, prefix)}:{name}"
+    full = listed_name(reference)
     known = [declared for declared in DECLARED if full.startswith(declared)]
     return DECLARED[max(known, key=len)] if known else Limits()
 
@@ -221,7 +217,7 @@ class Overrides(msgspec.Struct, frozen=True):
         found = price_in(self.price_list, reference)
         if found is not None:
             return found, self.price_list_source
-        return declared_prices(reference), PRICE_SOURCES.get(provider_of(reference), "")
+        return declared_prices(reference), PRICE_SOURCES.get(listed_name(reference).partition(":")[0], "")
 
     def overridden_prices(self, reference: str) -> dict[str, float]:
         """Return the prices that the file sets for a model, by field name."""

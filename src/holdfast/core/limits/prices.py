@@ -171,15 +171,15 @@ def declared_prices(reference: str) -> Prices:
     return price_in(PRICED, reference) or NO_PRICES
 
 
-def provider_of(reference: str) -> str:
-    """Return the provider in a reference to a model: OpenAI's models have two prefixes, one per dialect."""
-    prefix = reference.partition(":")[0]
-    return "openai" if prefix == "responses" else prefix
+def listed_name(reference: str) -> str:
+    """Return the name of a model in tables: OpenAI's models have two prefixes in references, one per dialect."""
+    prefix, _, name = reference.partition(":")
+    return f"openai:{name}" if prefix == "responses" else reference
 
 
 def price_in(table: Mapping[str, Prices], reference: str) -> Prices | None:
     """Return the prices of a model in a table, by its name or by that without a date or alias."""
-    full = f"{provider_of(reference)}:{reference.partition(':')[2]}"
+    full = listed_name(reference)
     if full in table:
         return table[full]
     same = (one for one in table if full.startswith(one) and _SAME.fullmatch(full.removeprefix(one)))
